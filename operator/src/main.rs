@@ -3,21 +3,24 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use clap::{Parser, Subcommand};
+use clap::{ArgAction, Parser, Subcommand};
+use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::events::Reporter;
 use kube::{Client, Config};
 use reports_server_operator::controller::{self, ServiceAccountRef};
 use reports_server_operator::database::managed;
 use reports_server_operator::events::Publisher;
+use reports_server_operator::http::{Access, Certificates, Endpoints, Secure, Settings};
 use reports_server_operator::leader::{self, Candidate};
 use reports_server_operator::logs::LogLevel;
 use reports_server_operator::metrics::Metrics;
 use reports_server_operator::migration::{Deps, HoldLock, Supervisor};
-use reports_server_operator::{http, installer, logs, names, operator_condition};
+use reports_server_operator::{installer, logs, names, operator_condition};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -70,9 +73,28 @@ struct Options {
     /// Name of the operator's `ServiceAccount`; it gets a role in each target namespace.
     #[arg(long, env = "SERVICE_ACCOUNT", default_value = names::OPERATOR, global = true)]
     service_account: String,
-    /// Address on which /metrics, /healthz and /readyz are served over plain HTTP.
-    #[arg(long, default_value = "0.0.0.0:8080", global = true)]
+    /// Address on which /healthz and /readyz are served over plain HTTP.
+    #[arg(long, default_value = "0.0.0.0:8081", global = true)]
+    health_bind_address: SocketAddr,
+    /// Address on which /metrics is served.
+    #[arg(long, default_value = "0.0.0.0:8443", global = true)]
     metrics_bind_address: SocketAddr,
+    /// Serve /metrics over TLS, to bearers of a token who may get that path. With =false, serve it
+    /// over plain HTTP to everybody.
+    #[arg(
+        long,
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true",
+        global = true
+    )]
+    metrics_secure: bool,
+    /// Folder with tls.crt and tls.key for /metrics, read again every ten seconds. While there are
+    /// none that can be used, the operator signs a certificate itself.
+    #[arg(long, global = true)]
+    metrics_cert_dir: Option<PathBuf>,
     /// Image of the server, if a `ReportsServer` names none.
     #[arg(long, env = names::SERVER_IMAGE_ENV, default_value_t = names::server_image(), global = true)]
     server_image: String,
@@ -149,10 +171,10 @@ async fn run(options: Options, level: LogLevel) -> anyhow::Result<()> {
     let client = Client::try_from(config.clone()).context("cannot build a client")?;
     let metrics = Metrics::new();
     let (ready_tx, ready) = watch::channel(false);
-    let endpoints =
-        http::Server::bind(options.metrics_bind_address, metrics.clone(), ready).await?;
+    let endpoints = endpoints(&options, &client)?;
+    let endpoints = Endpoints::bind(endpoints, metrics.clone(), ready).await?;
     let endpoints_end = CancellationToken::new();
-    let endpoints = tokio::spawn(endpoints.run(endpoints_end.clone().cancelled_owned()));
+    let endpoints = tokio::spawn(endpoints.run(endpoints_end.clone()));
 
     tokio::select! {
         version = wait_for_api(&client) => {
@@ -172,8 +194,27 @@ async fn run(options: Options, level: LogLevel) -> anyhow::Result<()> {
     .lead()
     .await;
     endpoints_end.cancel();
-    endpoints.await.context("the metrics endpoint failed")??;
+    endpoints.await.context("the endpoints failed")??;
     result
+}
+
+/// Returns where the endpoints are, and who may read the metrics.
+fn endpoints(options: &Options, client: &Client) -> anyhow::Result<Settings> {
+    let secure = || -> anyhow::Result<Secure> {
+        let folder = options.metrics_cert_dir.clone();
+        let dns_names = vec![names::metrics_host(&options.namespace)];
+        let certificates = Certificates::new(folder, dns_names, Timestamp::now())
+            .context("the metrics have no certificate")?;
+        Ok(Secure {
+            certificates: Arc::new(certificates),
+            access: Access::new(client.clone()),
+        })
+    };
+    Ok(Settings {
+        health: options.health_bind_address,
+        metrics: options.metrics_bind_address,
+        secure: options.metrics_secure.then(secure).transpose()?,
+    })
 }
 
 /// The parts of the process.

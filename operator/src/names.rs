@@ -19,8 +19,10 @@ pub const OPERAND_CLUSTER_ROLE: &str = "reports-server-operator:operand";
 pub const SERVER_CLUSTER_ROLE: &str = "reports-server:server";
 /// `ClusterRole` into which the operator's rights on report groups are aggregated.
 pub const REPORTS_CLUSTER_ROLE: &str = "reports-server-operator:reports";
-/// `ClusterRole` with the right to read the metrics of a server.
+/// `ClusterRole` with the right to read the metrics of servers and operator.
 pub const METRICS_CLUSTER_ROLE: &str = "reports-server:metrics";
+/// `ClusterRole` with the rights to ask who reads the operator's metrics, and whether it may.
+pub const METRICS_ACCESS_CLUSTER_ROLE: &str = "reports-server-operator:metrics-access";
 /// Label by which a `ClusterRole` is aggregated into [`REPORTS_CLUSTER_ROLE`].
 pub const AGGREGATE_LABEL: &str = "rbac.reports-server.io/aggregate-to-operator";
 
@@ -57,6 +59,19 @@ pub fn operator_image() -> String {
 pub const OPERATOR_CONFIG: &str = "reports-server-operator-config";
 /// The folder in which its keys are files.
 pub const OPERATOR_CONFIG_DIR: &str = "/etc/reports-server-operator";
+
+/// Service by which Prometheus finds the operator's metrics.
+pub const METRICS_SERVICE: &str = "reports-server-operator-metrics";
+/// Secret of the operator's namespace with the certificate of its metrics; it need not exist.
+pub const METRICS_CERT: &str = "reports-server-operator-metrics-cert";
+/// The folder in which its keys are files.
+pub const METRICS_CERT_DIR: &str = "/etc/reports-server-operator-metrics-cert";
+
+/// Returns the DNS name of [`METRICS_SERVICE`].
+#[must_use]
+pub fn metrics_host(namespace: &str) -> String {
+    format!("{METRICS_SERVICE}.{namespace}.svc")
+}
 
 /// Port of the Service.
 pub const SERVICE_PORT: i32 = 443;

@@ -36,6 +36,9 @@ pub enum MatrixError {
         /// The output of the tool.
         said: String,
     },
+    /// The operator's metrics cannot be read by whoever may, or can be by others.
+    #[error("the operator's metrics: {0}")]
+    Metrics(String),
     /// A command that has to be refused was carried out.
     #[error("{0} was not refused")]
     NotRefused(&'static str),

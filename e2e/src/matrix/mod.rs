@@ -3,6 +3,7 @@
 //! watch all the time.
 
 mod error;
+mod metrics;
 mod outcome;
 mod way;
 
@@ -94,6 +95,8 @@ impl Attempt<'_> {
         line.say("installing over it");
         way.install(&line.cluster, &self.manifests).await?;
         line.follow_to_ready(LIMIT).await?;
+        line.say("reading the operator's metrics");
+        metrics::are_guarded(&line.cluster).await?;
         line.say("rolling back and forward, where the way can");
         way.roll_back(&line.cluster).await?;
         line.follow_to_ready(LIMIT).await?;

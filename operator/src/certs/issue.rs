@@ -71,6 +71,34 @@ pub fn client(
     signed(ca, params, ExtendedKeyUsagePurpose::ClientAuth)
 }
 
+/// Lifetime of a certificate that signs itself.
+pub const SELF_SIGNED_VALIDITY: Duration = Duration::from_hours(90 * 24);
+
+/// Issues the certificate of a TLS server for `dns_names` (at least one) that signs itself, for clients
+/// that know it or do not verify it. Returns also the time at which another one should take its place:
+/// after two thirds of its lifetime.
+///
+/// # Errors
+/// If the key or the certificate cannot be made, or a name is not a DNS name.
+pub fn self_signed(
+    dns_names: &[String],
+    now: Timestamp,
+    validity: Duration,
+) -> Result<(Pair, Timestamp), rcgen::Error> {
+    let common_name = dns_names.first().map_or("reports-server", String::as_str);
+    let mut params = params(&bounded(common_name), now, plus(now, validity));
+    params.subject_alt_names = CertificateParams::new(dns_names)?.subject_alt_names;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate()?;
+    let cert = params.self_signed(&key)?;
+    let pair = Pair {
+        cert: cert.pem().replace('\r', ""),
+        key: key.serialize_pem(),
+    };
+    Ok((pair, plus(now, validity * 2 / 3)))
+}
+
 fn signed(
     ca: &Pair,
     mut params: CertificateParams,

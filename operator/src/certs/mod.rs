@@ -19,6 +19,7 @@ use jiff::Timestamp;
 
 use given::Installed;
 pub use given::{Given, Problem};
+pub use issue::{SELF_SIGNED_VALIDITY, self_signed};
 pub use material::{CA_CRT, Material, TLS_CRT, TLS_KEY, Trusted};
 pub use pair::Pair;
 pub use plan::{

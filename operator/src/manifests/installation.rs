@@ -13,8 +13,8 @@ use super::readers;
 use super::render::Document;
 use super::rules;
 use crate::names::{
-    AGGREGATE_LABEL, METRICS_CLUSTER_ROLE, OPERAND_CLUSTER_ROLE, OPERATOR, REPORTS_CLUSTER_ROLE,
-    SERVER_CLUSTER_ROLE,
+    AGGREGATE_LABEL, METRICS_ACCESS_CLUSTER_ROLE, METRICS_CLUSTER_ROLE, OPERAND_CLUSTER_ROLE,
+    OPERATOR, REPORTS_CLUSTER_ROLE, SERVER_CLUSTER_ROLE,
 };
 
 /// The files of a folder: the path of each below it, and its text.
@@ -30,6 +30,7 @@ pub(super) fn documents(place: &Place) -> Result<Vec<Document>, Error> {
     ];
     documents.extend(roles(place));
     documents.extend([guard::policy(), guard::binding()]);
+    documents.push(plain(&objects::metrics_service(place))?);
     documents.push(plain(&objects::deployment(place))?);
     Ok(documents)
 }
@@ -55,6 +56,20 @@ fn roles(place: &Place) -> Vec<Document> {
             None,
             &[(AGGREGATE_LABEL, "true")],
             &rules::reports(),
+        ),
+        objects::role(
+            "ClusterRole",
+            METRICS_ACCESS_CLUSTER_ROLE,
+            None,
+            &[],
+            &readers::reviews(),
+        ),
+        objects::binding(
+            "ClusterRole",
+            METRICS_ACCESS_CLUSTER_ROLE,
+            None,
+            METRICS_ACCESS_CLUSTER_ROLE,
+            &operator,
         ),
         objects::role(
             "ClusterRole",

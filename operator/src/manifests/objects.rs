@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction,
     Namespace, ObjectFieldSelector, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
-    ServiceAccount, Volume, VolumeMount,
+    SecretVolumeSource, Service, ServiceAccount, ServicePort, ServiceSpec, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
@@ -18,14 +18,20 @@ use super::place::Place;
 use super::render::Document;
 use super::rules::Reasoned;
 use crate::names::{
-    LOG_LEVEL_KEY, OPERATOR, OPERATOR_CONFIG, OPERATOR_CONFIG_DIR, POSTGRES_IMAGE_ENV,
-    SERVER_IMAGE_ENV,
+    LOG_LEVEL_KEY, METRICS_CERT, METRICS_CERT_DIR, METRICS_SERVICE, OPERATOR, OPERATOR_CONFIG,
+    OPERATOR_CONFIG_DIR, POSTGRES_IMAGE_ENV, SERVER_IMAGE_ENV,
 };
 use crate::security;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
-const METRICS_PORT: i32 = 8080;
+/// Port of the metrics, and its name.
+const METRICS: (&str, i32) = ("metrics", 8443);
+/// Port of the probes, and its name.
+const HEALTH: (&str, i32) = ("health", 8081);
 const CONFIG_VOLUME: &str = "config";
+const METRICS_VOLUME: &str = "metrics-cert";
+/// The token of the account under which a Prometheus runs, in its own pod.
+const PROMETHEUS_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 fn labels() -> BTreeMap<String, String> {
     let mut labels = selector();
@@ -174,14 +180,10 @@ fn pod(place: &Place) -> PodSpec {
             args: Some(vec![
                 "run".to_owned(),
                 format!("--log-level-file={OPERATOR_CONFIG_DIR}/{LOG_LEVEL_KEY}"),
+                format!("--metrics-cert-dir={METRICS_CERT_DIR}"),
             ]),
             env: Some(environment(place)),
-            ports: Some(vec![ContainerPort {
-                name: Some("metrics".to_owned()),
-                container_port: METRICS_PORT,
-                protocol: Some("TCP".to_owned()),
-                ..ContainerPort::default()
-            }]),
+            ports: Some(vec![port(METRICS), port(HEALTH)]),
             liveness_probe: Some(probe("/healthz")),
             readiness_probe: Some(Probe {
                 period_seconds: Some(2),
@@ -190,26 +192,58 @@ fn pod(place: &Place) -> PodSpec {
             resources: Some(resources()),
             security_context: Some(security::container()),
             termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
-            volume_mounts: Some(vec![VolumeMount {
-                name: CONFIG_VOLUME.to_owned(),
-                mount_path: OPERATOR_CONFIG_DIR.to_owned(),
-                read_only: Some(true),
-                ..VolumeMount::default()
-            }]),
+            volume_mounts: Some(vec![
+                mount(CONFIG_VOLUME, OPERATOR_CONFIG_DIR),
+                mount(METRICS_VOLUME, METRICS_CERT_DIR),
+            ]),
             ..Container::default()
         }],
-        volumes: Some(vec![Volume {
+        volumes: Some(volumes()),
+        ..PodSpec::default()
+    }
+}
+
+fn port((name, number): (&str, i32)) -> ContainerPort {
+    ContainerPort {
+        name: Some(name.to_owned()),
+        container_port: number,
+        protocol: Some("TCP".to_owned()),
+        ..ContainerPort::default()
+    }
+}
+
+fn mount(volume: &str, path: &str) -> VolumeMount {
+    VolumeMount {
+        name: volume.to_owned(),
+        mount_path: path.to_owned(),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    }
+}
+
+/// Returns the volumes. Neither object has to exist: nothing is in the first that has to be said, and
+/// without the second the operator signs a certificate itself.
+fn volumes() -> Vec<Volume> {
+    vec![
+        Volume {
             name: CONFIG_VOLUME.to_owned(),
             config_map: Some(ConfigMapVolumeSource {
                 name: OPERATOR_CONFIG.to_owned(),
-                // Nothing is in it that has to be said.
                 optional: Some(true),
                 ..ConfigMapVolumeSource::default()
             }),
             ..Volume::default()
-        }]),
-        ..PodSpec::default()
-    }
+        },
+        Volume {
+            name: METRICS_VOLUME.to_owned(),
+            secret: Some(SecretVolumeSource {
+                secret_name: Some(METRICS_CERT.to_owned()),
+                optional: Some(true),
+                ..SecretVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+    ]
 }
 
 fn environment(place: &Place) -> Vec<EnvVar> {
@@ -244,22 +278,49 @@ fn probe(path: &str) -> Probe {
     Probe {
         http_get: Some(HTTPGetAction {
             path: Some(path.to_owned()),
-            port: IntOrString::String("metrics".to_owned()),
+            port: IntOrString::String(HEALTH.0.to_owned()),
             ..HTTPGetAction::default()
         }),
         ..Probe::default()
     }
 }
 
-/// Returns the `PodMonitor` that has Prometheus scrape the operator.
+/// Returns the Service by which Prometheus finds the metrics of the operators, one by one.
+pub(super) fn metrics_service(place: &Place) -> Service {
+    Service {
+        metadata: meta(METRICS_SERVICE, Some(&place.namespace)),
+        spec: Some(ServiceSpec {
+            selector: Some(selector()),
+            ports: Some(vec![ServicePort {
+                name: Some(METRICS.0.to_owned()),
+                port: METRICS.1,
+                target_port: Some(IntOrString::String(METRICS.0.to_owned())),
+                protocol: Some("TCP".to_owned()),
+                ..ServicePort::default()
+            }]),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    }
+}
+
+/// Returns the `ServiceMonitor` that has Prometheus scrape the operator. Its certificate is one that
+/// nobody else signed, so it is not verified; a `PodMonitor` could not send the token of the account.
 pub(super) fn monitor(place: &Place) -> Value {
     json!({
         "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PodMonitor",
+        "kind": "ServiceMonitor",
         "metadata": meta(OPERATOR, Some(&place.namespace)),
         "spec": {
             "selector": {"matchLabels": selector()},
-            "podMetricsEndpoints": [{"port": "metrics", "path": "/metrics", "interval": "30s"}],
+            "endpoints": [{
+                "port": METRICS.0,
+                "scheme": "https",
+                "path": "/metrics",
+                "interval": "30s",
+                "bearerTokenFile": PROMETHEUS_TOKEN,
+                "tlsConfig": {"insecureSkipVerify": true},
+            }],
         },
     })
 }

@@ -1,4 +1,5 @@
-//! The rights of those who only read: the servers, and people who may look.
+//! The rights of those who only read: the servers, people who may look, and the operator about readers
+//! of its metrics.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
@@ -49,11 +50,30 @@ pub fn view() -> Vec<Reasoned> {
     ]
 }
 
+/// Returns the rights to ask who reads the operator's metrics. They show rights and give none.
+#[must_use]
+pub fn reviews() -> Vec<Reasoned> {
+    vec![
+        rule(
+            "Whose a token is that a reader of the operator's metrics sends.",
+            "authentication.k8s.io",
+            &["tokenreviews"],
+            &["create"],
+        ),
+        rule(
+            "Whether its owner may get /metrics.",
+            "authorization.k8s.io",
+            &["subjectaccessreviews"],
+            &["create"],
+        ),
+    ]
+}
+
 /// Returns the rights of a Prometheus.
 #[must_use]
 pub fn metrics() -> Vec<Reasoned> {
     vec![Reasoned {
-        reason: "Read the metrics of a server. Bind it to the account of your Prometheus.",
+        reason: "Read the metrics of servers and operator. Bind it to the account of your Prometheus.",
         rule: PolicyRule {
             non_resource_urls: Some(vec!["/metrics".to_owned()]),
             verbs: vec!["get".to_owned()],

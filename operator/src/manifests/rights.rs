@@ -59,8 +59,9 @@ fn granted() -> BTreeSet<Right> {
     let server = readers::server().into_iter().map(|r| r.rule);
     let server = server.chain(config_reader_rules("config".to_owned()));
     let of = |rules: Vec<Reasoned>| rules.into_iter().map(|r| r.rule).collect();
-    let all: [(&str, Vec<PolicyRule>); 5] = [
+    let all: [(&str, Vec<PolicyRule>); 6] = [
         ("cluster", of(rules::cluster())),
+        ("cluster", of(readers::reviews())),
         ("reports", of(rules::reports())),
         ("target", of(rules::operand())),
         ("own", of(rules::own_namespace())),

@@ -331,22 +331,3 @@ fn examples_are_accepted_and_whole() {
     }
     assert!(names.len() >= 20, "{names:?}");
 }
-
-/// The object that has Prometheus scrape the operator finds the pods of the installation, and their
-/// port.
-#[test]
-fn the_monitor_of_the_operator_finds_its_pods() {
-    let text = include_str!("../../../manifests/monitoring/operator.yaml");
-    let monitor: Value = serde_yaml::from_str(text).unwrap();
-    let deployment = of_kind("Deployment").remove(0);
-    let template = &deployment["spec"]["template"];
-    let namespace = &deployment["metadata"]["namespace"];
-    assert_eq!(monitor["metadata"]["namespace"], *namespace);
-    let selector = monitor["spec"]["selector"]["matchLabels"].as_object();
-    for (key, wanted) in selector.unwrap() {
-        assert_eq!(template["metadata"]["labels"][key], *wanted);
-    }
-    let port = &monitor["spec"]["podMetricsEndpoints"][0]["port"];
-    let ports = template["spec"]["containers"][0]["ports"].as_array();
-    assert!(ports.unwrap().iter().any(|own| own["name"] == *port));
-}

@@ -110,7 +110,7 @@ fn overlays_add_what_they_say() {
     let selector = &of_kind(&available, "Deployment")[0]["spec"]["selector"];
     assert_eq!(budget["selector"], *selector);
     let monitoring = tools.kustomize("overlays/monitoring");
-    assert_eq!(of_kind(&monitoring, "PodMonitor").len(), 1);
+    assert_eq!(of_kind(&monitoring, "ServiceMonitor").len(), 1);
     let policies = parse(&manifests::admission_policies().unwrap());
     let mut expected = installed();
     expected.extend(policies);
@@ -127,7 +127,8 @@ fn the_chart_adds_what_its_values_say() {
     for (kind, count) in [
         ("PodDisruptionBudget", 1),
         ("NetworkPolicy", 1),
-        ("PodMonitor", 1),
+        ("Service", 1),
+        ("ServiceMonitor", 1),
         ("Job", 2),
         ("Pod", 1),
         ("Namespace", 1),
@@ -149,12 +150,49 @@ fn the_chart_adds_what_its_values_say() {
     assert_eq!(policy, Some(&json!("keep")));
 }
 
+/// Returns what the chart's monitor says of its endpoint.
+fn endpoint(objects: &[Value]) -> &Value {
+    &of_kind(objects, "ServiceMonitor")[0]["spec"]["endpoints"][0]
+}
+
+/// The monitor of the chart reads the metrics as they are served.
+#[test]
+fn the_chart_has_prometheus_read_what_is_served() {
+    let Some(tools) = Tools::find() else { return };
+    let monitor = ["--set", "monitoring.serviceMonitor.enabled=true"];
+    let own = tools.helm(NAMESPACE, &monitor);
+    let expected = serde_json::to_value(parse(&manifests::monitor().unwrap())).unwrap();
+    assert_eq!(*endpoint(&own), expected[0]["spec"]["endpoints"][0]);
+    let named = ["--set", "metrics.certSecret=given"];
+    let named = tools.helm(NAMESPACE, &[monitor, named].concat());
+    let tls = json!({
+        "ca": {"secret": {"name": "given", "key": "ca.crt"}},
+        "serverName": format!("reports-server-operator-metrics.{NAMESPACE}.svc"),
+    });
+    assert_eq!(endpoint(&named)["tlsConfig"], tls);
+    let volumes = &of_kind(&named, "Deployment")[0]["spec"]["template"]["spec"]["volumes"];
+    assert_eq!(volumes[1]["secret"]["secretName"], "given");
+    let plain = ["--set", "metrics.secure=false"];
+    let plain = tools.helm(NAMESPACE, &[monitor, plain].concat());
+    let said = endpoint(&plain);
+    assert_eq!(said["scheme"], "http");
+    for secret in ["bearerTokenFile", "tlsConfig"] {
+        assert_eq!(said.get(secret), None, "{secret}");
+    }
+    let container = &of_kind(&plain, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0];
+    let args = container["args"].as_array().unwrap();
+    assert!(args.contains(&json!("--metrics-secure=false")), "{args:?}");
+    // Nobody is asked about, so the operator needs no right to ask.
+    let text = serde_json::to_string(&plain).unwrap();
+    assert!(!text.contains("tokenreviews"), "{text}");
+}
+
 /// A value that contradicts another is refused, and the refusal names the field.
 #[test]
 fn values_that_contradict_each_other_are_refused() {
     let Some(tools) = Tools::find() else { return };
     let digest = format!("images.server.digest=sha256:{}", "a".repeat(64));
-    let refused: [(&[&str], &str); 8] = [
+    let refused: [(&[&str], &str); 9] = [
         (&["podDisruptionBudget.enabled=true"], "/replicas"),
         (&["images.server.tag=v1", &digest], "/images/server/tag"),
         (&["serviceAccount.create=false"], "/serviceAccount/name"),
@@ -166,6 +204,10 @@ fn values_that_contradict_each_other_are_refused() {
         (&["images.postgres.tag="], "/images/postgres"),
         (&["extraEnv[0].name=POD_NAME"], "/extraEnv/0/name"),
         (&["replica=2"], "replica"),
+        (
+            &["metrics.secure=false", "metrics.certSecret=given"],
+            "/metrics/certSecret",
+        ),
     ];
     for (values, named) in refused {
         let arguments: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();

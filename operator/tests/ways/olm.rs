@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use reports_server_operator::manifests::{self, Files};
-use reports_server_operator::names::{OPERATOR, OPERATOR_NAMESPACE, REPORTS_CLUSTER_ROLE};
+use reports_server_operator::names::{
+    METRICS_ACCESS_CLUSTER_ROLE, OPERATOR, OPERATOR_NAMESPACE, REPORTS_CLUSTER_ROLE,
+};
 use serde_json::{Value, json};
 
 use super::objects::{Objects, images, of_kind, parse};
@@ -86,27 +88,34 @@ fn made(install: &Value) -> Vec<Value> {
 
 /// Returns an object of the bundle in the namespace of the installation.
 fn placed(mut object: Value) -> Value {
-    let namespaced = ["Role", "RoleBinding"];
+    let namespaced = ["Role", "RoleBinding", "Service"];
     if namespaced.contains(&object["kind"].as_str().unwrap()) {
         object["metadata"]["namespace"] = json!(OPERATOR_NAMESPACE);
     }
     object
 }
 
-/// Returns the objects of the manifest as OLM has them: the operator's rules on reports are among its
-/// own, not gathered by a label; and what OLM makes by itself has no labels, and a token in no pod
-/// that does not ask for it.
+/// Returns the objects of the manifest as OLM has them: the operator's rules on reports, and those on
+/// readers of its metrics, are among its own, in no roles beside it; and what OLM makes by itself has no
+/// labels, and a token in no pod that does not ask for it.
 fn expected(manifest: Vec<Value>) -> Vec<Value> {
-    let (gathered, mut objects): (Vec<Value>, Vec<Value>) =
+    let (granted, mut objects): (Vec<Value>, Vec<Value>) =
         manifest.into_iter().partition(|object| {
             let labels = object["metadata"]["labels"].as_object();
-            labels.is_some_and(|labels| {
+            let is_gathered = labels.is_some_and(|labels| {
                 labels
                     .keys()
                     .any(|key| key.ends_with("/aggregate-to-operator"))
-            })
+            });
+            is_gathered || object["metadata"]["name"] == METRICS_ACCESS_CLUSTER_ROLE
         });
-    assert_eq!(gathered.len(), 1);
+    let more: Vec<Value> = granted
+        .iter()
+        .filter(|object| object["kind"] == "ClusterRole")
+        .flat_map(|role| role["rules"].as_array().unwrap().clone())
+        .collect();
+    // Two roles, and a binding.
+    assert_eq!(granted.len(), 3);
     for object in &mut objects {
         let kind = object["kind"].as_str().unwrap().to_owned();
         let by_olm = ["ClusterRole", "ClusterRoleBinding", "ServiceAccount"];
@@ -116,8 +125,7 @@ fn expected(manifest: Vec<Value>) -> Vec<Value> {
         object["metadata"].as_object_mut().unwrap().remove("labels");
         match kind.as_str() {
             "ClusterRole" => {
-                let more = gathered[0]["rules"].as_array().unwrap().clone();
-                object["rules"].as_array_mut().unwrap().extend(more);
+                object["rules"].as_array_mut().unwrap().extend(more.clone());
             }
             "ServiceAccount" => {
                 let fields = object.as_object_mut().unwrap();

@@ -36,16 +36,49 @@ metadata:
 ",
 )];
 
-/// The monitor has labels by a value.
-pub(super) const MONITOR: [Edit; 1] = [(
-    "\n  labels:\n",
-    "
+/// The monitor has labels by a value, and reads the metrics as they are served: over TLS, whose
+/// certificate it verifies where that is not the operator's own, or in plain.
+pub(super) const MONITOR: [Edit; 3] = [
+    (
+        "\n  labels:\n",
+        "
   labels:
-    {{- with .Values.monitoring.podMonitor.labels }}
+    {{- with .Values.monitoring.serviceMonitor.labels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
 ",
-)];
+    ),
+    (
+        "  - bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+    interval: 30s
+",
+        "  - interval: 30s
+",
+    ),
+    (
+        "    scheme: https
+    tlsConfig:
+      insecureSkipVerify: true
+",
+        r#"    {{- if .Values.metrics.secure }}
+    bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+    scheme: https
+    tlsConfig:
+      {{- if .Values.metrics.certSecret }}
+      ca:
+        secret:
+          key: ca.crt
+          name: {{ .Values.metrics.certSecret | quote }}
+      serverName: {{ include "reports-server-operator.metricsHost" . | quote }}
+      {{- else }}
+      insecureSkipVerify: true
+      {{- end }}
+    {{- else }}
+    scheme: http
+    {{- end }}
+"#,
+    ),
+];
 
 /// Fields of the Deployment that become values as a whole.
 const FIELDS: [(&str, &str); 3] = [
@@ -68,7 +101,7 @@ pub(super) fn marked(mut document: Document) -> Document {
 }
 
 /// The values of the Deployment.
-pub(super) const DEPLOYMENT: [Edit; 12] = [
+pub(super) const DEPLOYMENT: [Edit; 13] = [
     ("  replicas: 1\n", "  replicas: {{ .Values.replicas }}\n"),
     (
         "  template:\n    metadata:\n",
@@ -91,6 +124,9 @@ pub(super) const DEPLOYMENT: [Edit; 12] = [
     (
         "        - run\n",
         "        - run
+        {{- if not .Values.metrics.secure }}
+        - --metrics-secure=false
+        {{- end }}
         {{- with .Values.extraArgs }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -137,6 +173,11 @@ pub(super) const DEPLOYMENT: [Edit; 12] = [
     (
         "securityContext: '@POD_SECURITY@'\n",
         "securityContext:\n        {{- toYaml .Values.podSecurityContext | nindent 8 }}\n",
+    ),
+    (
+        "secretName: reports-server-operator-metrics-cert\n",
+        r#"secretName: {{ .Values.metrics.certSecret | default "reports-server-operator-metrics-cert" }}
+"#,
     ),
     (
         "serviceAccountName: '@ACCOUNT@'\n",

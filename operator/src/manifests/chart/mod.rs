@@ -15,7 +15,7 @@ use super::place::Place;
 use super::render::{Document, rules_to_yaml};
 use super::rules;
 use crate::images::split;
-use crate::names::OPERATOR;
+use crate::names::{METRICS_ACCESS_CLUSTER_ROLE, METRICS_CERT, METRICS_SERVICE, OPERATOR};
 use crate::security;
 
 /// Files that are copied, with their marks filled in.
@@ -79,6 +79,8 @@ fn marks() -> Result<Vec<Mark>, Error> {
         ("@VERSION@", env!("CARGO_PKG_VERSION").to_owned()),
         ("@ACCOUNT_NAME@", OPERATOR.to_owned()),
         ("@TARGET_LABEL@", crds::names::LABEL_TARGET.to_owned()),
+        ("@METRICS_CERT@", METRICS_CERT.to_owned()),
+        ("@METRICS_SERVICE@", METRICS_SERVICE.to_owned()),
         ("@OPERATOR_IMAGE@", images.operator_image.clone()),
         ("@SERVER_IMAGE@", images.server_image.clone()),
         ("@POSTGRES_IMAGE@", images.postgres_image.clone()),
@@ -149,6 +151,11 @@ fn templates() -> Result<Files, Error> {
                 let text = template(&edits::marked(document), &edits::DEPLOYMENT)?;
                 add(&mut files, "deployment", &text);
             }
+            "Service" => add(&mut files, "service", &template(&document, &[])?),
+            "ClusterRole" | "ClusterRoleBinding" if asks_for_readers(&document) => {
+                let text = template(&document, &[])?;
+                add(&mut files, "metricsaccess", &when("metrics.secure", &text));
+            }
             "ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding" => {
                 add(&mut files, "guard", &template(&document, &[])?);
             }
@@ -164,10 +171,15 @@ fn templates() -> Result<Files, Error> {
     let monitor = template(&monitor_document(&place), &edits::MONITOR)?;
     add(
         &mut files,
-        "podmonitor",
-        &when("monitoring.podMonitor.enabled", &monitor),
+        "servicemonitor",
+        &when("monitoring.serviceMonitor.enabled", &monitor),
     );
     Ok(files)
+}
+
+/// Returns whether an object gives the rights that metrics without authorization do not need.
+fn asks_for_readers(document: &Document) -> bool {
+    document.object["metadata"]["name"] == METRICS_ACCESS_CLUSTER_ROLE
 }
 
 /// Adds a document to a template of the chart.

@@ -53,7 +53,14 @@ pub fn kustomize() -> Result<Files, Error> {
     for document in documents(&place)? {
         base.push((file_of(&document), document));
     }
-    for name in ["namespace", "crd", "rbac", "guard", "deployment"] {
+    for name in [
+        "namespace",
+        "crd",
+        "rbac",
+        "guard",
+        "service",
+        "deployment",
+    ] {
         let of_file = base.iter().filter(|(file, _)| *file == name);
         let documents: Vec<Document> = of_file.map(|(_, document)| document.clone()).collect();
         files.insert(format!("base/{name}.yaml"), stream(HEADER, &documents)?);
@@ -64,7 +71,7 @@ pub fn kustomize() -> Result<Files, Error> {
     };
     let budget = Document::plain(objects::disruption_budget(&place));
     overlay("high-availability/poddisruptionbudget", &[budget])?;
-    overlay("monitoring/podmonitor", &[monitor_document(&place)])?;
+    overlay("monitoring/servicemonitor", &[monitor_document(&place)])?;
     overlay("restricted/policies", &policy_documents(&place.account))?;
     Ok(files)
 }
@@ -75,6 +82,7 @@ fn file_of(document: &Document) -> &'static str {
         "Namespace" => "namespace",
         "CustomResourceDefinition" => "crd",
         "ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding" => "guard",
+        "Service" => "service",
         "Deployment" => "deployment",
         _ => "rbac",
     }

@@ -5,7 +5,7 @@ use crate::manifests::installation::documents;
 use crate::manifests::place::Place;
 use crate::manifests::render::Document;
 use crate::manifests::rules::Reasoned;
-use crate::names::{AGGREGATE_LABEL, OPERATOR};
+use crate::names::{AGGREGATE_LABEL, METRICS_ACCESS_CLUSTER_ROLE, OPERATOR};
 
 /// The objects of an installation, by how OLM brings them.
 pub(super) struct Parts {
@@ -61,12 +61,13 @@ pub(super) fn parts(place: &Place) -> Result<Parts, Error> {
 
 /// Returns how OLM brings an object. With the install mode for all namespaces, it grants a
 /// `permission` of a `ClusterServiceVersion` in the whole cluster. So the operator's Role is held as
-/// it is. A bundle holds only some kinds, so a policy is applied beside. So is a role that gathers
-/// others: OLM would write it without rules at each upgrade.
+/// it is, and so is the Service. A bundle holds only some kinds, so a policy is applied beside. So is
+/// a role that gathers others: OLM would write it without rules at each upgrade.
 fn part_of(document: &Document) -> Part {
     let object = &document.object;
     let metadata = &object["metadata"];
-    let is_operator = metadata["name"] == OPERATOR;
+    let is_operator =
+        metadata["name"] == OPERATOR || metadata["name"] == METRICS_ACCESS_CLUSTER_ROLE;
     let is_gathered = metadata["labels"][AGGREGATE_LABEL] == "true";
     match object["kind"].as_str().unwrap_or_default() {
         "CustomResourceDefinition" => Part::Crd,
@@ -75,7 +76,7 @@ fn part_of(document: &Document) -> Part {
         "ClusterRoleBinding" if is_operator => Part::Made,
         "ClusterRole" if is_operator || is_gathered => Part::Granted,
         "ClusterRole" if object["aggregationRule"].is_object() => Part::Beside,
-        "ClusterRole" | "Role" | "RoleBinding" => Part::Held,
+        "ClusterRole" | "Role" | "RoleBinding" | "Service" => Part::Held,
         _ => Part::Beside,
     }
 }

@@ -12,12 +12,13 @@ use crate::manifests::olm::release;
 use crate::names::IMAGE_REGISTRY;
 
 /// The kinds of our bundle; OLM installs all of them.
-const HELD: [&str; 5] = [
+const HELD: [&str; 6] = [
     "ClusterRole",
     "ClusterServiceVersion",
     "CustomResourceDefinition",
     "Role",
     "RoleBinding",
+    "Service",
 ];
 
 /// Fields of a `ClusterServiceVersion` with which OLM v1 refuses it, or OLM v0 does what the operator
