@@ -144,8 +144,8 @@ impl ResolvesServerCert for Certificates {
 
 /// Returns a new certificate that the operator signs itself.
 fn own(dns_names: &[String], now: Timestamp) -> Result<Current, CertificateError> {
-    let (pair, due) = self_signed(dns_names, now, SELF_SIGNED_VALIDITY)
-        .map_err(CertificateError::Issue)?;
+    let (pair, due) =
+        self_signed(dns_names, now, SELF_SIGNED_VALIDITY).map_err(CertificateError::Issue)?;
     Ok(Current {
         key: certified(&pair)?,
         pair,
@@ -235,13 +235,19 @@ mod tests {
         let certificates = Certificates::new(Some(path), names(), now).unwrap();
         let own = shown(&certificates);
         let missing = certificates.look(now).unwrap_err();
-        assert!(matches!(missing, CertificateError::Read { .. }), "{missing}");
+        assert!(
+            matches!(missing, CertificateError::Read { .. }),
+            "{missing}"
+        );
         let (first, second) = (pair(), pair());
         for pair in [&first, &second] {
             write(folder.path(), pair);
             assert!(certificates.look(now).unwrap());
             assert_eq!(shown(&certificates), *pair);
-            assert!(!certificates.look(plus(now, 400)).unwrap(), "somebody else's");
+            assert!(
+                !certificates.look(plus(now, 400)).unwrap(),
+                "somebody else's"
+            );
         }
         assert_ne!(own, first);
     }

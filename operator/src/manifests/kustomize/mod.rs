@@ -53,14 +53,7 @@ pub fn kustomize() -> Result<Files, Error> {
     for document in documents(&place)? {
         base.push((file_of(&document), document));
     }
-    for name in [
-        "namespace",
-        "crd",
-        "rbac",
-        "guard",
-        "service",
-        "deployment",
-    ] {
+    for name in ["namespace", "crd", "rbac", "guard", "service", "deployment"] {
         let of_file = base.iter().filter(|(file, _)| *file == name);
         let documents: Vec<Document> = of_file.map(|(_, document)| document.clone()).collect();
         files.insert(format!("base/{name}.yaml"), stream(HEADER, &documents)?);
