@@ -168,10 +168,11 @@ impl<'de> Visitor<'de> for Seed<'_> {
             if fields.contains_key(&key) {
                 track.record_duplicate(&key);
             }
-            track.enter(Segment::Key(key.clone()));
+            track.enter(Segment::Key(key));
             let value = map.next_value_seed(Seed(&mut *track))?;
-            track.leave();
-            fields.insert(key, value);
+            if let Some(key) = track.leave_member() {
+                fields.insert(key, value);
+            }
         }
         Ok(Value::Object(fields))
     }

@@ -76,6 +76,14 @@ impl Track {
         self.path.pop();
     }
 
+    /// Goes back from a member to the object around; returns its key, which is not made anew.
+    pub fn leave_member(&mut self) -> Option<String> {
+        match self.path.pop() {
+            Some(Segment::Key(key)) => Some(key),
+            Some(Segment::Index(_)) | None => None,
+        }
+    }
+
     /// Notes that the object here has a key for the second time.
     pub fn record_duplicate(&mut self, key: &str) {
         if self.duplicates.is_full() {
@@ -105,5 +113,23 @@ impl Track {
     /// Returns the duplicates that were noted, in order.
     pub fn into_duplicates(self) -> Vec<String> {
         self.duplicates.into_texts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_member_comes_back_as_it_went_in() {
+        let mut track = Track::default();
+        let key = "results".to_owned();
+        let place = key.as_ptr();
+        track.enter(Segment::Key(key));
+        track.enter(Segment::Index(0));
+        track.leave();
+        let key = track.leave_member().unwrap();
+        assert_eq!((key.as_str(), key.as_ptr()), ("results", place));
+        assert_eq!(track.leave_member(), None);
     }
 }

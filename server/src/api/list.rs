@@ -8,7 +8,7 @@ use storage::cache::{Snapshot, SnapshotError};
 use super::options::ListOptions;
 use super::read::{self, Plan, Version};
 use super::scope::Scope;
-use super::select::{self, Page};
+use super::select::{self, Page, Part};
 use super::token::Continue;
 use super::view::{ListMeta, View};
 use super::{Api, failure};
@@ -45,19 +45,31 @@ pub async fn read(
     let one = select::is_of_one(scope.namespace(), scope.definition.namespaced, options);
     let plan = read::plan(options, one)?;
     let snapshot = snapshot(api, scope, &plan).await?;
-    let from = plan.from.as_ref();
-    let page = select::page(&snapshot, scope.namespace(), options, plan.limit, from);
-    let continue_token = page
-        .last
-        .as_deref()
-        .map(|last| Continue::after(Some(snapshot.rv), last).encode())
-        .unwrap_or_default();
+    let (list, from) = (name(scope), plan.from.as_ref());
+    let part = Part {
+        limit: plan.limit,
+        from,
+        left: from.and_then(|from| from.left_of(&list)),
+    };
+    let page = select::page(&snapshot, scope.namespace(), options, part);
+    let continue_token = page.last.as_deref().map(|last| {
+        Continue::after(Some(snapshot.rv), last)
+            .with_left(list, page.remaining)
+            .encode()
+    });
     let meta = ListMeta {
         rv: snapshot.rv,
-        continue_token,
+        continue_token: continue_token.unwrap_or_default(),
         remaining: page.remaining,
     };
     Ok((page, meta))
+}
+
+/// Returns the name of a list in its tokens: a token leads to the same place of another list, where
+/// other objects are left.
+fn name(scope: &Scope) -> String {
+    let resource = &scope.resource.def().resource;
+    format!("{resource}/{}", scope.namespace().unwrap_or_default())
 }
 
 async fn snapshot(api: &Api, scope: &Scope, plan: &Plan) -> Result<Snapshot, ApiError> {
@@ -87,6 +99,7 @@ async fn snapshot(api: &Api, scope: &Scope, plan: &Plan) -> Result<Snapshot, Api
                         let newest = Continue {
                             rv: None,
                             start: from.start.clone(),
+                            left: None,
                         };
                         ApiError::expired_continue(INCONSISTENT, newest.encode())
                     }

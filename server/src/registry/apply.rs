@@ -9,7 +9,7 @@ use super::collection::{Collection, MAX_ATTEMPTS, Outcome};
 use super::error::apply_error;
 use super::strategy::create::{self, Dedup};
 use super::strategy::{Object, into_fields, lifecycle, meta, update};
-use super::update::Change;
+use super::update::{Basis, Change};
 use super::{FieldValidation, RegistryError, WriteOptions};
 
 impl Collection<'_> {
@@ -42,7 +42,8 @@ impl Collection<'_> {
         for _ in 0..MAX_ATTEMPTS {
             self.caught_up().await?;
             let outcome = if let Some(stored) = self.resource.get(&self.key(name)) {
-                self.change_once(&stored, options.dry_run, change).await?
+                let changed = self.change_once(&stored, Basis::Newest, options.dry_run, change);
+                changed.await?
             } else {
                 let object = self.merged(name, &wanted, options, None)?;
                 self.admit(lifecycle::Operation::Create, name).await?;

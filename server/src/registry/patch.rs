@@ -44,7 +44,7 @@ impl Collection<'_> {
             let applied = false;
             Ok(Change { old, new, applied })
         };
-        self.change(name, options.dry_run, patch).await
+        self.change(name, None, options.dry_run, patch).await
     }
 
     fn read_patch(

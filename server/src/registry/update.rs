@@ -12,6 +12,26 @@ use super::strategy::create::{self, Dedup};
 use super::strategy::{Object, into_fields, lifecycle, meta, update, validate};
 use super::{RegistryError, WriteOptions, body};
 
+/// The ground on which a change is decided.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// The newest state, of which the database was asked.
+    Newest,
+    /// The state in memory, which has the version that the client names. A write of that version
+    /// fails where it is not the newest; an answer without a write needs a question.
+    Named,
+}
+
+/// The consequence of a change.
+enum Decided {
+    /// Nothing is written.
+    Unwritten(Object),
+    /// The object is replaced.
+    Replace(Write),
+    /// The last finalizer was taken away, so the object goes.
+    Remove { write: Write, last: Object },
+}
+
 /// A stored object and its new state, both in the requested version.
 pub(super) struct Change {
     /// The stored object.
@@ -37,19 +57,22 @@ impl Collection<'_> {
         placed.map_err(|error| self.refuse(name, error))?;
         body::check_name(name, &object)?;
         let key = self.storage_key(name, options.dry_run);
+        let uid = meta::text(&object, "uid").to_owned();
+        let named = update::version(&object).unwrap_or_default();
         let mut object = Some(object);
         let replace = |old: Object| {
+            let same = update::check_uid(&uid, &old, &key);
+            same.map_err(|error| self.refuse(name, error))?;
             // It names the version that it replaces, so it cannot be tried again.
             let mut new = object.take().ok_or_else(|| self.modified(name))?;
-            let same = update::check_uid(&new, &old, &key);
-            same.map_err(|error| self.refuse(name, error))?;
             let warning = create::dedup_owner_references(&mut new, Dedup::Received);
             self.warnings.add(warning);
             let (old, new) = self.tracked(options, Some(old), new);
             let applied = false;
             Ok(Change { old, new, applied })
         };
-        self.change(name, options.dry_run, replace).await
+        self.change(name, Some(named), options.dry_run, replace)
+            .await
     }
 
     /// Returns the name of the object in the kube-apiserver's storage; part of an error text. A dry
@@ -62,22 +85,31 @@ impl Collection<'_> {
     }
 
     /// Changes the stored object by `change`, again where somebody else has changed it in the
-    /// meantime.
+    /// meantime. The database is not asked for its newest state first where memory has the version
+    /// that is `named`.
     ///
     /// # Errors
     /// 404 where there is none (any more), and as [`Collection::change_once`].
     pub(super) async fn change(
         &self,
         name: &str,
+        named: Option<u64>,
         dry_run: bool,
         mut change: impl FnMut(Object) -> Result<Change, ApiError> + Send,
     ) -> Result<Outcome, ApiError> {
+        let key = self.key(name);
+        let known = self.resource.get(&key);
+        let mut known = known.filter(|stored| Some(stored.rv) == named);
         for _ in 0..MAX_ATTEMPTS {
-            self.caught_up().await?;
-            let stored = self.resource.get(&self.key(name));
-            let stored = stored.ok_or_else(|| self.not_found(name))?;
-            let changed = self.change_once(&stored, dry_run, &mut change).await?;
-            if let Some(outcome) = changed {
+            let (stored, basis) = if let Some(stored) = known.take() {
+                (stored, Basis::Named)
+            } else {
+                self.caught_up().await?;
+                let stored = self.resource.get(&key);
+                (stored.ok_or_else(|| self.not_found(name))?, Basis::Newest)
+            };
+            let changed = self.change_once(&stored, basis, dry_run, &mut change);
+            if let Some(outcome) = changed.await? {
                 return Ok(outcome);
             }
         }
@@ -93,35 +125,21 @@ impl Collection<'_> {
     pub(super) async fn change_once(
         &self,
         stored: &StoredObject,
+        basis: Basis,
         dry_run: bool,
         change: impl FnOnce(Object) -> Result<Change, ApiError> + Send,
     ) -> Result<Option<Outcome>, ApiError> {
-        let name = stored.key.name();
-        let (live, text) = self.live(stored)?;
-        let change = change(live)?;
-        self.admit(lifecycle::Operation::Update, name).await?;
-        let (new, old) = self.prepared(name, change, dry_run)?;
-        let completes_deletion = update::completes_deletion(&new, &old);
-        if dry_run || !completes_deletion && self.is_stored(&new, &old, &text)? {
-            return Ok(Some(Outcome::changed(Form::Unstored(new))));
+        let decided = self.decide(stored, dry_run, change).await;
+        let is_checked = basis == Basis::Newest || matches!(decided, Ok(Decided::Replace(_)));
+        if !is_checked && !self.is_newest(stored).await? {
+            return Ok(None);
         }
-        let (key, expected_rv) = (stored.key.clone(), Some(stored.rv));
-        let (write, last) = if completes_deletion {
-            let write = Write::Delete {
-                key,
-                expected_uid: None,
-                expected_rv,
-                last: self.stored_form(old),
-            };
-            (write, Some(new))
-        } else {
-            let object = self.stored_form(new);
-            let write = Write::Update {
-                key,
-                expected_rv,
-                object,
-            };
-            (write, None)
+        let (write, last) = match decided? {
+            Decided::Unwritten(object) => {
+                return Ok(Some(Outcome::changed(Form::Unstored(object))));
+            }
+            Decided::Replace(write) => (write, None),
+            Decided::Remove { write, last } => (write, Some(last)),
         };
         match (self.commit(write).await, last) {
             // Somebody else may have taken the last finalizer at the same time.
@@ -132,8 +150,51 @@ impl Collection<'_> {
             (Err(CommitError::Write(WriteError::Conflict { .. } | WriteError::NotFound(_))), _) => {
                 Ok(None)
             }
-            (Err(other), _) => Err(self.not_committed(name, other)),
+            (Err(other), _) => Err(self.not_committed(stored.key.name(), other)),
         }
+    }
+
+    /// Returns whether an object is as the database has it.
+    async fn is_newest(&self, stored: &StoredObject) -> Result<bool, ApiError> {
+        self.caught_up().await?;
+        let present = self.resource.get(&stored.key);
+        Ok(present.is_some_and(|present| present.rv == stored.rv))
+    }
+
+    /// Checks and prepares a change.
+    ///
+    /// # Errors
+    /// 409, 422, and the refusals of `change` and the namespace.
+    async fn decide(
+        &self,
+        stored: &StoredObject,
+        dry_run: bool,
+        change: impl FnOnce(Object) -> Result<Change, ApiError> + Send,
+    ) -> Result<Decided, ApiError> {
+        let name = stored.key.name();
+        let (live, text) = self.live(stored)?;
+        let change = change(live)?;
+        self.admit(lifecycle::Operation::Update, name).await?;
+        let (new, old) = self.prepared(name, change, dry_run)?;
+        let completes_deletion = update::completes_deletion(&new, &old);
+        if dry_run || !completes_deletion && self.is_stored(&new, &old, &text)? {
+            return Ok(Decided::Unwritten(new));
+        }
+        let (key, expected_rv) = (stored.key.clone(), Some(stored.rv));
+        if completes_deletion {
+            let write = Write::Delete {
+                key,
+                expected_uid: None,
+                expected_rv,
+                last: self.stored_form(old),
+            };
+            return Ok(Decided::Remove { write, last: new });
+        }
+        Ok(Decided::Replace(Write::Update {
+            key,
+            expected_rv,
+            object: self.stored_form(new),
+        }))
     }
 
     /// Returns the new and the old object as they are to be stored, checked.

@@ -20,6 +20,7 @@ mod harness;
 mod hostile;
 mod list;
 mod namespaces;
+mod pages;
 mod patch;
 mod races;
 mod sweep;

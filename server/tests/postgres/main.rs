@@ -25,5 +25,6 @@ mod harness;
 )]
 mod namespaces;
 mod order;
+mod questions;
 mod sabotage;
 mod support;

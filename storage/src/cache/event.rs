@@ -51,6 +51,15 @@ impl Previous {
             Self::None | Self::Unknown => None,
         }
     }
+
+    /// Returns the memory held, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            Self::Known(object) => object.memory(),
+            Self::Labels(labels) => labels.memory(),
+            Self::None | Self::Unknown => 0,
+        }
+    }
 }
 
 /// Most encodings of one event that are kept for other watchers.

@@ -11,7 +11,8 @@ use super::Event;
 pub struct RingLimits {
     /// Most events.
     pub events: usize,
-    /// Most bytes, as [`crate::model::StoredObject::memory`] counts them.
+    /// Most bytes, as [`crate::model::StoredObject::memory`] counts them, of the objects after the
+    /// events and of those before.
     pub bytes: usize,
 }
 
@@ -95,8 +96,10 @@ impl Ring {
     }
 }
 
+/// Returns the memory that an event holds. The object before it may be the one after an earlier
+/// event, and counts twice then: it stays when that event leaves.
 fn weight(event: &Event) -> usize {
-    size_of::<Event>() + event.object.memory()
+    size_of::<Event>() + event.object.memory() + event.previous.memory()
 }
 
 #[cfg(test)]
@@ -106,12 +109,22 @@ mod tests {
 
     use super::*;
     use crate::cache::{EventType, Previous};
-    use crate::model::{Encoded, ObjectKey};
+    use crate::model::{Encoded, ObjectKey, StoredObject};
+
+    fn object(rv: u64) -> Arc<StoredObject> {
+        let object = json!({"metadata": {"name": "n", "labels": {"app": "web"}}});
+        let object = Encoded::from_value(&object).unwrap();
+        Arc::new(object.into_object(ObjectKey::new("ns", "n"), rv, false))
+    }
 
     fn event(rv: u64) -> Arc<Event> {
-        let object = Encoded::from_value(&json!({"metadata": {"name": "n"}})).unwrap();
-        let object = Arc::new(object.into_object(ObjectKey::new("ns", "n"), rv, false));
-        Arc::new(Event::new(EventType::Added, rv, object, Previous::None))
+        let (type_, previous) = (EventType::Added, Previous::None);
+        Arc::new(Event::new(type_, rv, object(rv), previous))
+    }
+
+    fn modified(rv: u64, previous: Previous) -> Arc<Event> {
+        let type_ = EventType::Modified;
+        Arc::new(Event::new(type_, rv, object(rv), previous))
     }
 
     fn versions(events: &[Arc<Event>]) -> Vec<u64> {
@@ -143,6 +156,29 @@ mod tests {
         let mut ring = Ring::new(RingLimits { events: 100, bytes }, 0);
         (1..=5).for_each(|rv| ring.push(event(rv)));
         assert_eq!((ring.floor(), ring.len(), ring.bytes()), (3, 2, bytes));
+    }
+
+    #[test]
+    fn the_object_before_an_event_counts_as_well() {
+        let before = object(1);
+        let of_an_object = before.memory();
+        let of_labels = before.labels.memory();
+        let alone = weight(&event(2));
+        assert_eq!(alone, size_of::<Event>() + of_an_object);
+        for (previous, more) in [
+            (Previous::Known(Arc::clone(&before)), of_an_object),
+            (Previous::Labels(before.labels.clone()), of_labels),
+            (Previous::Unknown, 0),
+            (Previous::None, 0),
+        ] {
+            assert_eq!(weight(&modified(2, previous)), alone + more);
+        }
+        let bytes = 4 * of_an_object + 2 * size_of::<Event>();
+        let mut ring = Ring::new(RingLimits { events: 100, bytes }, 1);
+        for rv in 2..=6 {
+            ring.push(modified(rv, Previous::Known(object(rv - 1))));
+        }
+        assert_eq!((ring.floor(), ring.len(), ring.bytes()), (4, 2, bytes));
     }
 
     #[test]

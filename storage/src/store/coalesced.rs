@@ -30,6 +30,11 @@ impl<T> Default for Answer<T> {
 }
 
 impl<T: Clone> Coalesced<T> {
+    /// Returns the number of questions so far.
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     /// Returns the answer to a question that is asked from now on.
     pub async fn get<E: Display>(
         &self,
@@ -84,6 +89,7 @@ mod tests {
         let (first, late) = tokio::join!(first, late);
         assert_eq!(first.unwrap(), Ok(0));
         assert_eq!(late, vec![Ok(1); 20], "one more for all who came later");
+        assert_eq!(question.asked(), 2);
     }
 
     #[tokio::test]

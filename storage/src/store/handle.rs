@@ -198,6 +198,7 @@ impl Store {
             batches: counters.batches.load(Relaxed),
             batched_writes: counters.batched_writes.load(Relaxed),
             failures: counters.failures.load(Relaxed),
+            questions: self.inner.newest.asked(),
             database_up: counters.database_up.load(Relaxed) && counters.reachable.load(Relaxed),
             database: self.inner.engine.info(),
             resources: self.resources().iter().map(|r| r.stats()).collect(),

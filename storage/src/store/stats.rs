@@ -21,6 +21,8 @@ pub struct StoreStats {
     pub batched_writes: u64,
     /// Transactions that failed since the start.
     pub failures: u64,
+    /// Questions to the database for its newest commit since the start.
+    pub questions: u64,
     /// False while the database does not take writes.
     pub database_up: bool,
     /// The capabilities of the database server; `None` with SQLite.

@@ -9,7 +9,7 @@ use storage::model::{GroupResource, ObjectKey, ResourceDef};
 use storage::store::{Database, Store, StoreOptions, Write};
 
 /// Kinds of reports: group, version, plural, kind, namespaced.
-pub const KINDS: [(&str, &str, &str, &str, bool); 4] = [
+pub const KINDS: [(&str, &str, &str, &str, bool); 5] = [
     (
         "wgpolicyk8s.io",
         "v1alpha2",
@@ -32,7 +32,17 @@ pub const KINDS: [(&str, &str, &str, &str, bool); 4] = [
         true,
     ),
     ("example.io", "v1", "reports", "Report", true),
+    (
+        "kyverno.io",
+        "v1alpha2",
+        "admissionreports",
+        "AdmissionReport",
+        true,
+    ),
 ];
+
+/// The kind of Kyverno's ephemeral reports, of which nothing is projected.
+pub const EPHEMERAL: usize = 2;
 
 pub struct Bed {
     pub server: Arc<Postgres>,

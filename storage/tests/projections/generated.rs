@@ -26,7 +26,7 @@ pub fn report(kind: usize, name: &str, results: &[(u8, u8)], seconds: i64) -> Va
     object.insert("apiVersion".into(), json!(format!("{group}/{version}")));
     object.insert("kind".into(), json!(kind));
     object.insert("metadata".into(), metadata);
-    if group == "reports.kyverno.io" {
+    if group.ends_with("kyverno.io") {
         object.insert("spec".into(), json!({"owner": subject, "results": results}));
     } else {
         object.insert("scope".into(), subject);

@@ -133,7 +133,7 @@ async fn check(bed: &Bed, identity: &str) {
              JOIN reports_server.frames f ON f.cluster = o.cluster AND f.id = o.frame
              JOIN reports_server.resources r ON r.id = o.resource_id
              JOIN reports_server.clusters c ON c.cluster = o.cluster
-             WHERE c.identity = $1 AND r.api_group <> 'example.io'",
+             WHERE c.identity = $1 AND r.api_group NOT IN ('example.io', 'reports.kyverno.io')",
             &[&identity],
         )
         .await

@@ -7,6 +7,7 @@
 )]
 
 mod bed;
+mod ephemeral;
 mod generated;
 mod histories;
 mod manual;

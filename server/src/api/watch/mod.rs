@@ -214,7 +214,10 @@ impl Begun {
         let initial = self
             .initial
             .as_ref()
-            .map(|snapshot| select::page(snapshot, namespace, &options, 0, None).objects)
+            .map(|snapshot| {
+                let all = select::Part::default();
+                select::page(snapshot, namespace, &options, all).objects
+            })
             .unwrap_or_default();
         Watch {
             view,

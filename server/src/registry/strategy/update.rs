@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::{Object, create, meta};
 use crate::registry::RegistryError;
 
-/// Checks the uid of the object that the sender of an update wants to change. `key` is the name of
-/// the object in storage.
+/// Checks the uid of the object that the sender of an update wants to change; empty is any. `key`
+/// is the name of the object in storage.
 ///
 /// # Errors
 /// 409 when the stored object is another one.
-pub fn check_uid(new: &Object, old: &Object, key: &str) -> Result<(), RegistryError> {
-    let (given, stored) = (meta::text(new, "uid"), meta::text(old, "uid"));
+pub fn check_uid(given: &str, old: &Object, key: &str) -> Result<(), RegistryError> {
+    let stored = meta::text(old, "uid");
     if given.is_empty() || given == stored {
         return Ok(());
     }
@@ -137,7 +137,8 @@ mod tests {
         let with = |metadata| object(json!({"metadata": metadata}));
         let check = |metadata| {
             let new = with(metadata);
-            check_uid(&new, &stored(), "/k").and_then(|()| check_version(&new, &stored()))
+            let given = meta::text(&new, "uid");
+            check_uid(given, &stored(), "/k").and_then(|()| check_version(&new, &stored()))
         };
         check(json!({"resourceVersion": "7"})).unwrap();
         check(json!({"resourceVersion": "7", "uid": "u"})).unwrap();

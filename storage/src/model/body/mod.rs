@@ -69,8 +69,9 @@ impl Body {
         let start = out.len();
         out.reserve(self.layout.len() + 64);
         codec::decompress(&self.head, self.layout.head_len(), out)?;
-        codec::decompress(&self.tail, self.layout.tail_len(), out)?;
+        // What is inserted lies in the head, so the tail need not be moved for it.
         self.layout.splice(out, start, 0, rv, api_version);
+        codec::decompress(&self.tail, self.layout.tail_len(), out)?;
         Ok(())
     }
 

@@ -48,7 +48,7 @@ pub(crate) struct Check {
 
 impl Projection {
     /// Returns the projection of `object`; `None` where it is not of a kind that is known to be a
-    /// report.
+    /// report, or is an ephemeral one.
     pub fn of(object: &Value) -> Option<Self> {
         let report = Report::read(object)?;
         let mut checks = BTreeMap::new();

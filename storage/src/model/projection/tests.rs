@@ -86,7 +86,7 @@ fn equal_findings_keep_apart() {
 }
 
 #[test]
-fn every_known_kind_is_read_and_no_other() {
+fn every_known_kind_that_stays_is_read_and_no_other() {
     let results = json!([result("a", "fail", 1)]);
     let owner = json!({"kind": "Pod", "name": "web", "uid": "u"});
     for resource in crds::catalog::resources() {
@@ -102,6 +102,10 @@ fn every_known_kind_is_read_and_no_other() {
         } else {
             object["spec"] = json!({"results": results});
             object["metadata"]["ownerReferences"] = json!([owner]);
+        }
+        if resource.group == "reports.kyverno.io" {
+            assert!(Projection::of(&object).is_none(), "{version}");
+            continue;
         }
         let said = detail(&of(&object));
         assert_eq!(said["findings"].as_array().unwrap().len(), 1, "{version}");
