@@ -54,10 +54,17 @@ fn served(engine: &str) -> Vec<Row> {
             aggregated("CPU of all", "ms/op").beside(CRD),
         ]);
     }
+    rows.extend(bare(direct));
     rows.extend(reads(direct, aggregated));
     rows.extend(watches(direct, aggregated));
     rows.extend(sizes(engine));
     rows
+}
+
+/// Returns the rows of updates that change a verdict without its message.
+fn bare(direct: &str) -> [Row; 2] {
+    [("rate", "/s"), ("CPU", "ms/op")]
+        .map(|(what, unit)| Row::new(&format!("bare update@64 {what}"), unit, direct).beside(CRD))
 }
 
 fn reads(direct: &str, aggregated: &str) -> Vec<Row> {
@@ -138,6 +145,7 @@ fn database() -> Vec<Row> {
         sql(store("storage update@16 rate", "/s"), "kine update").times(2.5),
         best(store("storage update@64 rate", "/s"), "kine update"),
         best(store("storage update@256 rate", "/s"), "kine update").times(6.0),
+        sql(store("storage bare update@16 rate", "/s"), "kine update"),
         sql(store("storage rescan@16 rate", "/s"), "kine update").times(2.5),
         best(store("storage rescan@256 rate", "/s"), "kine update").times(6.0),
         sql(store("storage create@16 rate", "/s"), "insert").times(1.0),
@@ -153,6 +161,7 @@ fn database() -> Vec<Row> {
         store("WAL an update", "bytes")
             .beside_metric("WAL a statement", "kine update")
             .times(4.0),
+        store("WAL a bare update", "bytes").beside_metric("WAL a statement", "kine update"),
         store("WAL a rescan", "bytes").beside_metric("WAL a statement", "kine update"),
         store("WAL a create", "bytes").beside_metric("WAL a statement", "kine create"),
         store("p99 while compacting", "ms")

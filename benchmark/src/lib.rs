@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use pgtest::{Postgres, PostgresOptions};
 
-use bodies::Bodies;
+use bodies::{Bodies, Change};
 use book::Book;
 use ground::{Ground, GroundOptions};
 use target::{Kind, Target, Way};
@@ -276,8 +276,13 @@ impl Bench {
             for connections in [16, 64, 256] {
                 for target in &targets {
                     let count = target.count(requests).max(connections);
+                    let bodies = (&*bodies, Change::Finding);
                     writes::update(book, target, bodies, reports, connections, count).await?;
                 }
+            }
+            for target in targets.iter().filter(|target| target.is_straight()) {
+                let (bodies, count) = ((&*bodies, Change::Verdict), target.count(requests));
+                writes::update(book, target, bodies, reports, 64, count.max(64)).await?;
             }
         }
         if options.wants(Job::Get) {

@@ -109,6 +109,13 @@ impl Target {
         }
     }
 
+    /// Returns whether nothing is between the clients and the system: the CRD is a part of the
+    /// kube-apiserver.
+    #[must_use]
+    pub fn is_straight(&self) -> bool {
+        self.way == Way::Direct || self.kind == Kind::Crd
+    }
+
     /// Returns the path of all reports.
     #[must_use]
     pub fn all(&self) -> String {

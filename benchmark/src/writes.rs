@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use futures::future::try_join_all;
 use http::Method;
 
-use super::bodies::{Bodies, Template, base_name};
+use super::bodies::{Bodies, Change, Template, base_name};
 use super::book::Book;
 use super::client::{Reply, Request};
 use super::ground::CREATED;
@@ -70,20 +70,22 @@ pub async fn create(
     Ok(())
 }
 
-/// Updates reports of the base set with their resource versions.
+/// Updates reports of the base set with their resource versions, under the name of the change.
 ///
 /// # Errors
 /// If a request fails; a conflict is one, too.
 pub async fn update(
     book: &mut Book,
     target: &Target,
-    bodies: &Bodies,
+    (bodies, change): (&Bodies, Change),
     reports: usize,
     connections: usize,
     count: usize,
 ) -> anyhow::Result<()> {
-    let work = updaters(target, bodies, reports, connections, count).await?;
-    measure::load(book, &format!("update@{connections}"), target, work).await?;
+    let touched = touched(reports, connections, count);
+    let work = touching(target, (bodies, change), touched, connections, count).await?;
+    let metric = format!("{}@{connections}", change.name());
+    measure::load(book, &metric, target, work).await?;
     Ok(())
 }
 
@@ -98,13 +100,19 @@ pub async fn updaters(
     connections: usize,
     count: usize,
 ) -> anyhow::Result<Vec<Updater>> {
-    let touched = reports.min(TOUCHED).min(count).max(connections);
+    let touched = touched(reports, connections, count);
+    let bodies = (bodies, Change::Finding);
     touching(target, bodies, touched, connections, count).await
+}
+
+/// Returns the number of reports that a run of `count` updates touches.
+fn touched(reports: usize, connections: usize, count: usize) -> usize {
+    reports.min(TOUCHED).min(count).max(connections)
 }
 
 async fn touching(
     target: &Target,
-    bodies: &Bodies,
+    (bodies, change): (&Bodies, Change),
     touched: usize,
     connections: usize,
     count: usize,
@@ -116,7 +124,7 @@ async fn touching(
     for (index, (path, version)) in paths.into_iter().zip(versions).enumerate() {
         work[index % connections].slots.push(Slot {
             path,
-            template: bodies.update(&group, index),
+            template: bodies.update(&group, index, change),
             version,
             turn: 0,
         });
@@ -153,6 +161,7 @@ pub async fn all(
     reports: usize,
     connections: usize,
 ) -> anyhow::Result<Vec<Updater>> {
+    let bodies = (bodies, Change::Finding);
     touching(target, bodies, reports, connections, reports).await
 }
 
