@@ -94,6 +94,7 @@ fn sizes(engine: &str) -> Vec<Row> {
         row("server memory after lists", "MiB"),
         row("memory of 100,000", "MiB"),
         row("disk a report", "bytes").beside(CRD),
+        row("log a report", "bytes"),
         row("killed to serving", "s"),
         row("start to ready", "s"),
         // What the housekeeping writes meanwhile is in it.
