@@ -45,34 +45,48 @@ fn served(engine: &str) -> Vec<Row> {
             aggregated("CPU of all", "ms/op").beside(CRD),
         ]);
     }
-    rows.extend(bare(direct));
+    for load in ["delete@64", "no-op@16", "bare update@64"] {
+        rows.push(Row::new(&format!("{load} rate"), "/s", direct).beside(CRD));
+        rows.push(Row::new(&format!("{load} CPU"), "ms/op", direct).beside(CRD));
+    }
     rows.extend(reads(direct, aggregated));
     rows.extend(watches(direct, aggregated));
     rows.extend(sizes(engine));
     rows
 }
 
-/// Returns the rows of updates that change a verdict without its message.
-fn bare(direct: &str) -> [Row; 2] {
-    [("rate", "/s"), ("CPU", "ms/op")]
-        .map(|(what, unit)| Row::new(&format!("bare update@64 {what}"), unit, direct).beside(CRD))
-}
-
 fn reads(direct: &str, aggregated: &str) -> Vec<Row> {
-    vec![
+    let mut rows = vec![
         Row::new("get@16 rate", "/s", direct).beside(CRD),
         Row::new("get@16 CPU", "ms/op", direct).beside(CRD),
         Row::new("get@16 rate", "/s", aggregated).beside(NULL),
-        Row::new("list", "ms", direct).beside(CRD),
-        Row::new("list", "ms", aggregated).beside(NULL),
-        Row::new("list", "ms", aggregated).beside(CRD),
-        Row::new("list first byte", "ms", aggregated).beside(CRD),
-        Row::new("list", "ms", direct).beside(WIRE),
-        Row::new("page", "ms", aggregated).beside(CRD),
-        Row::new("page", "ms", direct).beside(CRD),
-        Row::new("label", "ms", aggregated).beside(CRD),
-        Row::new("label", "ms", direct).beside(CRD),
-    ]
+    ];
+    for metric in [
+        "list",
+        "list gzip",
+        "page",
+        "page gzip",
+        "all pages",
+        "metadata json",
+        "metadata protobuf",
+        "watch list",
+        "label",
+    ] {
+        rows.extend([
+            Row::new(metric, "ms", direct).beside(CRD),
+            Row::new(metric, "ms", direct).beside(WIRE),
+            Row::new(metric, "ms", aggregated).beside(CRD),
+            Row::new(metric, "ms", aggregated).beside(NULL),
+        ]);
+        if metric == "all pages" {
+            rows.push(Row::new("all pages longest", "ms", direct).beside(CRD));
+        } else {
+            let first = format!("{metric} first byte");
+            rows.push(Row::new(&first, "ms", aggregated).beside(CRD));
+            rows.push(Row::new(&first, "ms", aggregated).beside(NULL));
+        }
+    }
+    rows
 }
 
 fn watches(direct: &str, aggregated: &str) -> Vec<Row> {

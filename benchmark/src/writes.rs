@@ -11,10 +11,14 @@ use super::ground::CREATED;
 use super::load::{Fixed, Work};
 use super::measure;
 use super::names::namespace;
-use super::target::{Kind, Target};
+use super::target::Target;
 
 /// Most reports that one run of updates touches.
 const TOUCHED: usize = 2048;
+/// Most reports that are put back as they are.
+const UNCHANGED: usize = 512;
+/// The body of a DELETE, as client-go sends it.
+const DELETE_OPTIONS: &str = r#"{"kind":"DeleteOptions","apiVersion":"v1"}"#;
 /// Connections that read the versions for the updates.
 const READERS: usize = 8;
 
@@ -42,7 +46,7 @@ pub async fn base(
     Ok(())
 }
 
-/// Creates new reports, then removes them again, unmeasured.
+/// Creates new reports, then deletes each by name, as clients do.
 ///
 /// # Errors
 /// If a request fails.
@@ -55,18 +59,47 @@ pub async fn create(
 ) -> anyhow::Result<()> {
     let group = target.kind.group();
     let collection = target.collection(CREATED);
+    let name = |index| format!("created-{index:06}");
     let requests = (0..count)
         .map(|index| {
-            let body = bodies.create(&group, CREATED, &format!("created-{index:06}"), index);
+            let body = bodies.create(&group, CREATED, &name(index), index);
             Request::new(Method::POST, &collection, body)
         })
         .collect();
     let work = Fixed::deal(requests, connections);
     measure::load(book, &format!("create@{connections}"), target, work).await?;
-    if target.kind != Kind::Null {
-        let remove = Request::new(Method::DELETE, collection, "");
-        target.endpoint.once(&remove).await?.success()?;
+    let requests = (0..count)
+        .map(|index| {
+            let path = format!("{collection}/{}", name(index));
+            Request::new(Method::DELETE, path, DELETE_OPTIONS)
+        })
+        .collect();
+    let work = Fixed::deal(requests, connections);
+    measure::load(book, &format!("delete@{connections}"), target, work).await?;
+    Ok(())
+}
+
+/// Puts reports of the base set back as they are.
+///
+/// # Errors
+/// If a request fails.
+pub async fn no_op(
+    book: &mut Book,
+    target: &Target,
+    reports: usize,
+    connections: usize,
+    count: usize,
+) -> anyhow::Result<()> {
+    let mut reader = target.endpoint.connect().await?;
+    let mut puts = Vec::new();
+    for index in 0..reports.min(UNCHANGED).min(count) {
+        let path = target.base(index);
+        let read = reader.send(&Request::get(&path)).await?.success()?;
+        puts.push(Request::new(Method::PUT, path, read.body));
     }
+    let requests = puts.into_iter().cycle().take(count).collect();
+    let work = Fixed::deal(requests, connections);
+    measure::load(book, &format!("no-op@{connections}"), target, work).await?;
     Ok(())
 }
 

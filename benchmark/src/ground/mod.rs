@@ -153,7 +153,7 @@ impl Ground {
     ///
     /// # Errors
     /// If it does not get ready.
-    pub async fn start_null(&mut self, bodies: [&[u8]; 4]) -> anyhow::Result<()> {
+    pub async fn start_null(&mut self, bodies: [&[u8]; null::FILES.len()]) -> anyhow::Result<()> {
         let folder = self.files.path().join("null");
         std::fs::create_dir_all(&folder)?;
         for (name, body) in null::FILES.into_iter().zip(bodies) {
