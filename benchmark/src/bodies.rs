@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::{Value, json};
 
-use super::names::{VERSION, namespace};
-use testreports::{Corpus, Messages, Owner, ReportKind, rescan};
+use super::names::{EPHEMERAL_VERSION, VERSION, namespace};
+use testreports::{Corpus, Messages, Owner, ReportKind, rescan, subject_uid};
 
 /// Label of one report in the base set, by which it alone is found.
 pub const UNIQUE_LABEL: &str = "bench.reports-server.io/unique";
@@ -87,6 +87,25 @@ impl Bodies {
         Bytes::from(self.report(group, space, name, index).to_string())
     }
 
+    /// Returns a new ephemeral report of subject number `index`, whose name the server makes.
+    #[must_use]
+    pub fn ephemeral(&self, group: &str, space: &str, index: usize) -> Bytes {
+        let owner = Owner {
+            namespace: space.to_owned(),
+            uid: String::new(),
+        };
+        let kind = ReportKind::EphemeralReport;
+        let mut report = self.corpus.report(kind, index, &owner);
+        report["apiVersion"] = json!(format!("{group}/{EPHEMERAL_VERSION}"));
+        if let Some(metadata) = report["metadata"].as_object_mut() {
+            metadata.remove("name");
+            metadata.remove("ownerReferences");
+            let prefix = format!("{}-", subject_uid(kind, index));
+            metadata.insert("generateName".to_owned(), json!(prefix));
+        }
+        Bytes::from(report.to_string())
+    }
+
     /// Returns a report of the base set, as it is changed again and again.
     #[must_use]
     pub fn update(&self, group: &str, index: usize, change: Change) -> Template {
@@ -158,6 +177,19 @@ mod tests {
             even["results"], again["results"],
             "an update that changes nothing is none"
         );
+    }
+
+    #[test]
+    fn ephemeral_reports_are_found_by_their_subject() {
+        let bodies = Bodies::new(Input::Generated { seed: 1 }.corpus().unwrap());
+        let body = bodies.ephemeral("g.io", "n", 7);
+        let report: Value = serde_json::from_slice(&body).unwrap();
+        let uid = subject_uid(ReportKind::EphemeralReport, 7);
+        let metadata = &report["metadata"];
+        assert_eq!(report["apiVersion"], "g.io/v1");
+        assert_eq!(metadata["generateName"], format!("{uid}-"));
+        assert_eq!(metadata["labels"]["audit.kyverno.io/resource.uid"], uid);
+        assert!(metadata.get("name").is_none() && metadata.get("ownerReferences").is_none());
     }
 
     #[test]

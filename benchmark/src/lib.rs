@@ -11,6 +11,7 @@ pub mod figures;
 pub mod goals;
 mod ground;
 mod inside;
+mod life;
 mod lists;
 mod load;
 mod measure;
@@ -204,6 +205,11 @@ impl Bench {
             for target in &targets {
                 let count = target.count(requests);
                 writes::no_op(book, target, reports, 16, count).await?;
+            }
+        }
+        if options.wants(Job::Life) {
+            for target in targets.iter().filter(|target| target.is_straight()) {
+                life::run(book, target, bodies, target.count(requests / 10)).await?;
             }
         }
         if options.wants(Job::Get) {

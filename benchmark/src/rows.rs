@@ -45,7 +45,7 @@ fn served(engine: &str) -> Vec<Row> {
             aggregated("CPU of all", "ms/op").beside(CRD),
         ]);
     }
-    for load in ["delete@64", "no-op@16", "bare update@64"] {
+    for load in ["delete@64", "no-op@16", "life", "bare update@64"] {
         rows.push(Row::new(&format!("{load} rate"), "/s", direct).beside(CRD));
         rows.push(Row::new(&format!("{load} CPU"), "ms/op", direct).beside(CRD));
     }
