@@ -1,6 +1,6 @@
-//! The life of a report as it was recorded of Kyverno's background scan: an ephemeral report is looked
-//! for by the name of its subject, posted under a generated name, found again by label, made part of
-//! the subject's report, and deleted.
+//! The life of a report as it was recorded of Kyverno's background scan: an ephemeral report is
+//! looked for by the name of its subject, posted under a generated name, found again by label, made
+//! part of the subject's report, and deleted.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Lists of the whole base set, of a page, by label, and of metadata alone: plain, and compressed as
-//! client-go asks for them.
+//! Lists of the whole base set, of a page, by label, and of metadata alone: plain, and compressed
+//! as client-go asks for them.
 
 use super::bodies::{UNIQUE_LABEL, base_name};
 use super::book::Book;
@@ -53,7 +53,7 @@ pub async fn record(target: &Target, reports: usize) -> anyhow::Result<[Vec<u8>;
     let object = format!("{}/{}", target.collection(&namespace(0)), base_name(0));
     let [list, _, page, _, label, json, protobuf] =
         requests(target, reports).map(|(_, request, _)| request);
-    let mut bodies = [const { Vec::new() }; 6];
+    let mut bodies: [Vec<u8>; 6] = std::array::from_fn(|_| Vec::new());
     let wanted = [Request::get(object), list, page, label, json, protobuf];
     for (body, mut request) in bodies.iter_mut().zip(wanted) {
         request.gzip = false;

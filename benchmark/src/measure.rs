@@ -55,7 +55,6 @@ pub async fn load<W: Work + 'static>(
 ///
 /// # Errors
 /// If a request fails.
-#[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 pub async fn repeat(
     book: &mut Book,
     metric: &str,

@@ -48,6 +48,7 @@ fn served(engine: &str) -> Vec<Row> {
     for load in ["delete@64", "no-op@16", "life", "bare update@64"] {
         rows.push(Row::new(&format!("{load} rate"), "/s", direct).beside(CRD));
         rows.push(Row::new(&format!("{load} CPU"), "ms/op", direct).beside(CRD));
+        rows.push(Row::new(&format!("{load} rate"), "/s", aggregated).beside(NULL));
     }
     rows.extend(reads(direct, aggregated));
     rows.extend(watches(direct, aggregated));
