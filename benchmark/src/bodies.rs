@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::{Value, json};
 
-use super::names::{VERSION, namespace};
-use testreports::{Corpus, Owner, ReportKind, rescan};
+use super::names::{EPHEMERAL_VERSION, VERSION, namespace};
+use testreports::{Corpus, Messages, Owner, ReportKind, rescan, subject_uid};
 
 /// Label of one report in the base set, by which it alone is found.
 pub const UNIQUE_LABEL: &str = "bench.reports-server.io/unique";
@@ -19,7 +19,30 @@ static NEXT: AtomicU64 = AtomicU64::new(1_700_000_001);
 
 /// Bodies made from the corpus.
 #[derive(Clone, Debug)]
-pub struct Bodies(Corpus);
+pub struct Bodies {
+    corpus: Corpus,
+    messages: Messages,
+}
+
+/// The part of a report that an update changes beside the time of every result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The verdict of one result with its message, as recorded updates do.
+    Finding,
+    /// The verdict alone, which no engine does: it flatters a store that keeps messages apart.
+    Verdict,
+}
+
+impl Change {
+    /// Returns the name in metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Finding => "update",
+            Self::Verdict => "bare update",
+        }
+    }
+}
 
 /// An update of one report: its body in two variants, in pieces. The resource version goes between
 /// the first two, the time of the scan between the others.
@@ -30,7 +53,16 @@ impl Bodies {
     /// Returns bodies of these reports.
     #[must_use]
     pub fn new(corpus: Corpus) -> Self {
-        Self(corpus)
+        let messages = Messages::of(corpus.templates(ReportKind::PolicyReport));
+        Self { corpus, messages }
+    }
+
+    /// Changes a report as the scan number `round` does.
+    pub fn rescan(&self, report: &mut Value, change: Change, round: u64) {
+        match change {
+            Change::Finding => self.messages.rescan(report, round),
+            Change::Verdict => rescan(report, round),
+        }
     }
 
     fn report(&self, group: &str, space: &str, name: &str, index: usize) -> Value {
@@ -38,7 +70,7 @@ impl Bodies {
             namespace: space.to_owned(),
             uid: String::new(),
         };
-        let mut report = self.0.report(ReportKind::PolicyReport, index, &owner);
+        let mut report = self.corpus.report(ReportKind::PolicyReport, index, &owner);
         report["apiVersion"] = json!(format!("{group}/{VERSION}"));
         report["metadata"]["name"] = json!(name);
         report["metadata"]["labels"][UNIQUE_LABEL] = json!(name);
@@ -55,14 +87,33 @@ impl Bodies {
         Bytes::from(self.report(group, space, name, index).to_string())
     }
 
+    /// Returns a new ephemeral report of subject number `index`, whose name the server makes.
+    #[must_use]
+    pub fn ephemeral(&self, group: &str, space: &str, index: usize) -> Bytes {
+        let owner = Owner {
+            namespace: space.to_owned(),
+            uid: String::new(),
+        };
+        let kind = ReportKind::EphemeralReport;
+        let mut report = self.corpus.report(kind, index, &owner);
+        report["apiVersion"] = json!(format!("{group}/{EPHEMERAL_VERSION}"));
+        if let Some(metadata) = report["metadata"].as_object_mut() {
+            metadata.remove("name");
+            metadata.remove("ownerReferences");
+            let prefix = format!("{}-", subject_uid(kind, index));
+            metadata.insert("generateName".to_owned(), json!(prefix));
+        }
+        Bytes::from(report.to_string())
+    }
+
     /// Returns a report of the base set, as it is changed again and again.
     #[must_use]
-    pub fn update(&self, group: &str, index: usize) -> Template {
+    pub fn update(&self, group: &str, index: usize, change: Change) -> Template {
         let mut report = self.report(group, &namespace(index), &base_name(index), index);
         report["metadata"]["resourceVersion"] = json!(HOLE);
         let time = TIME.to_string();
         Template([1, 2].map(|round| {
-            rescan(&mut report, round);
+            self.rescan(&mut report, change, round);
             let results = report.get_mut("results").and_then(Value::as_array_mut);
             for result in results.into_iter().flatten() {
                 result["timestamp"]["seconds"] = json!(TIME);
@@ -113,7 +164,7 @@ mod tests {
     #[test]
     fn updates_carry_the_version_and_differ_in_turn() {
         let bodies = Bodies::new(Input::Generated { seed: 1 }.corpus().unwrap());
-        let template = bodies.update("g.io", 7);
+        let template = bodies.update("g.io", 7, Change::Finding);
         let parse = |turn| -> Value { serde_json::from_slice(&template.fill("42", turn)).unwrap() };
         let (even, odd) = (parse(0), parse(1));
         assert_eq!(even["metadata"]["resourceVersion"], "42");
@@ -126,5 +177,32 @@ mod tests {
             even["results"], again["results"],
             "an update that changes nothing is none"
         );
+    }
+
+    #[test]
+    fn ephemeral_reports_are_found_by_their_subject() {
+        let bodies = Bodies::new(Input::Generated { seed: 1 }.corpus().unwrap());
+        let body = bodies.ephemeral("g.io", "n", 7);
+        let report: Value = serde_json::from_slice(&body).unwrap();
+        let uid = subject_uid(ReportKind::EphemeralReport, 7);
+        let metadata = &report["metadata"];
+        assert_eq!(report["apiVersion"], "g.io/v1");
+        assert_eq!(metadata["generateName"], format!("{uid}-"));
+        assert_eq!(metadata["labels"]["audit.kyverno.io/resource.uid"], uid);
+        assert!(metadata.get("name").is_none() && metadata.get("ownerReferences").is_none());
+    }
+
+    #[test]
+    fn only_a_bare_update_keeps_the_messages() {
+        let bodies = Bodies::new(Input::detect().corpus().unwrap());
+        for (change, same) in [(Change::Finding, false), (Change::Verdict, true)] {
+            let template = bodies.update("g.io", 3, change);
+            let messages = |turn| -> Vec<Value> {
+                let body: Value = serde_json::from_slice(&template.fill("1", turn)).unwrap();
+                let results = body["results"].as_array().unwrap();
+                results.iter().map(|r| r["message"].clone()).collect()
+            };
+            assert_eq!(messages(0) == messages(1), same, "{change:?}");
+        }
     }
 }

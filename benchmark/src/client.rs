@@ -47,6 +47,10 @@ pub struct Request {
     pub path: String,
     /// JSON, or nothing.
     pub body: Bytes,
+    /// The `Accept` header, where there is one.
+    pub accept: Option<&'static str>,
+    /// Says if the answer may be compressed, as Go's clients always ask.
+    pub gzip: bool,
 }
 
 /// An answer.
@@ -77,7 +81,23 @@ impl Request {
             method: Method::GET,
             path: path.into(),
             body: Bytes::new(),
+            accept: None,
+            gzip: false,
         }
+    }
+
+    /// Returns the request with an `Accept` header.
+    #[must_use]
+    pub fn accepting(mut self, accept: &'static str) -> Self {
+        self.accept = Some(accept);
+        self
+    }
+
+    /// Returns the request with the `Accept-Encoding` of client-go.
+    #[must_use]
+    pub fn compressed(mut self) -> Self {
+        self.gzip = true;
+        self
     }
 
     /// Returns a request with a body.
@@ -87,6 +107,8 @@ impl Request {
             method,
             path: path.into(),
             body: body.into(),
+            accept: None,
+            gzip: false,
         }
     }
 }
@@ -186,6 +208,12 @@ impl Connection {
             };
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         }
+        if let Some(accept) = request.accept {
+            headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        }
+        if request.gzip {
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
         self.sender.ready().await.context("connection closed")?;
         Ok(self.sender.send_request(message).await?)
     }
@@ -228,6 +256,12 @@ impl Reply {
             String::from_utf8_lossy(&self.body[..self.body.len().min(500)])
         );
         Ok(self)
+    }
+
+    /// Returns whether the body is compressed.
+    #[must_use]
+    pub fn is_gzip(&self) -> bool {
+        self.body.starts_with(&[0x1f, 0x8b])
     }
 
     /// Returns the first `resourceVersion` in the body: the object's own.

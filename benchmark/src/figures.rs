@@ -1,46 +1,28 @@
-//! From samples to figures: ours beside a peer's, the ratio, and the goal.
+//! From samples to figures: ours beside a peer's, and the ratio.
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::book::{Book, Spread};
 
-/// The better direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// Rates.
-    Higher,
-    /// Times, sizes, CPU.
-    Lower,
-}
-
-/// The goal of a figure.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Goal {
-    /// No goal; the figure is only shown.
-    None,
-    /// Our value.
-    Value(f64),
-    /// A number of times better than the peer; 0.9 is nine tenths as good.
-    Ratio(f64),
-}
-
 /// A line of the result.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The metric, and our system.
     pub name: String,
     /// Unit of both values.
-    pub unit: &'static str,
-    /// The value of our system.
-    pub ours: Spread,
-    /// The value of the peer and its name.
-    pub peer: Option<(Spread, String)>,
+    pub unit: String,
+    /// The median of our system.
+    pub ours: f64,
+    /// The median of the peer.
+    pub peer: Option<f64>,
+    /// The name of the peer.
+    pub peer_name: Option<String>,
     /// Number of times by which ours is better than the peer's.
     pub ratio: Option<f64>,
-    /// The goal.
-    pub goal: Goal,
-    /// The better direction.
-    pub better: Better,
+    /// All rounds of our system.
+    pub ours_rounds: Spread,
+    /// All rounds of the peer.
+    pub peer_rounds: Option<Spread>,
 }
 
 /// The parts of a figure.
@@ -50,8 +32,6 @@ pub struct Row {
     unit: &'static str,
     ours: String,
     peer: Option<(String, String)>,
-    better: Better,
-    goal: Goal,
 }
 
 impl Row {
@@ -64,12 +44,6 @@ impl Row {
             unit,
             ours: ours.to_owned(),
             peer: None,
-            better: if unit == "/s" {
-                Better::Higher
-            } else {
-                Better::Lower
-            },
-            goal: Goal::None,
         }
     }
 
@@ -87,93 +61,47 @@ impl Row {
         self
     }
 
-    /// Returns the row with a value that ours has to reach.
-    #[must_use]
-    pub fn value(mut self, value: f64) -> Self {
-        self.goal = Goal::Value(value);
-        self
-    }
-
-    /// Returns the row with the number of times that ours has to be better than the peer's.
-    #[must_use]
-    pub fn times(mut self, ratio: f64) -> Self {
-        self.goal = Goal::Ratio(ratio);
-        self
-    }
-
     /// Returns the figure, if it was measured.
     #[must_use]
     pub fn figure(&self, book: &Book) -> Option<Figure> {
         let ours = book.spread(&self.metric, &self.ours)?;
-        let peer = self
-            .peer
-            .as_ref()
-            .and_then(|(metric, system)| Some((book.spread(metric, system)?, system.clone())));
-        let ratio = peer.as_ref().and_then(|(peer, _)| match self.better {
-            Better::Higher => divide(ours.median, peer.median),
-            Better::Lower => divide(peer.median, ours.median),
-        });
-        Some(Figure {
-            name: format!("{}, {}", self.metric, self.ours),
-            unit: self.unit,
-            ours,
-            peer,
-            ratio,
-            goal: self.goal,
-            better: self.better,
-        })
+        let mut figure = Figure::alone(&self.metric, self.unit, &self.ours, ours);
+        if let Some((metric, system)) = &self.peer
+            && let Some(peer) = book.spread(metric, system)
+        {
+            figure.peer = Some(peer.median);
+            figure.peer_name = Some(system.clone());
+            figure.peer_rounds = Some(peer);
+            figure.ratio = if self.unit == "/s" {
+                quotient(ours.median, peer.median)
+            } else {
+                quotient(peer.median, ours.median)
+            };
+        }
+        Some(figure)
     }
 }
 
-fn divide(a: f64, b: f64) -> Option<f64> {
+/// Returns `a` by `b`, where `b` is more than nothing.
+#[must_use]
+pub fn quotient(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b)
 }
 
 impl Figure {
-    /// Returns whether the goal is met; `None` without a goal or a value to compare with.
+    /// Returns a figure without a peer.
     #[must_use]
-    pub fn met(&self) -> Option<bool> {
-        match (self.goal, self.better) {
-            (Goal::None, _) => None,
-            (Goal::Value(goal), Better::Higher) => Some(self.ours.median >= goal),
-            (Goal::Value(goal), Better::Lower) => Some(self.ours.median <= goal),
-            (Goal::Ratio(goal), _) => Some(self.ratio? >= goal),
+    pub fn alone(metric: &str, unit: &str, system: &str, ours: Spread) -> Self {
+        Self {
+            name: format!("{metric}, {system}"),
+            unit: unit.to_owned(),
+            ours: ours.median,
+            peer: None,
+            peer_name: None,
+            ratio: None,
+            ours_rounds: ours,
+            peer_rounds: None,
         }
-    }
-
-    /// Returns the goal in words.
-    #[must_use]
-    pub fn goal_text(&self) -> Option<String> {
-        let bound = match self.better {
-            Better::Higher => ">=",
-            Better::Lower => "<=",
-        };
-        match self.goal {
-            Goal::None => None,
-            Goal::Value(value) => Some(format!("{bound} {} {}", short(value), self.unit)),
-            Goal::Ratio(ratio) => Some(format!("{}x", short(ratio))),
-        }
-    }
-
-    /// Returns the figure as in the list of `--json`.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let spread = |spread: Spread| {
-            json!({"median": spread.median, "min": spread.min, "max": spread.max,
-                "rounds": spread.rounds})
-        };
-        json!({
-            "name": self.name,
-            "unit": self.unit,
-            "ours": self.ours.median,
-            "peer": self.peer.as_ref().map(|(peer, _)| peer.median),
-            "peer_name": self.peer.as_ref().map(|(_, name)| name),
-            "ratio": self.ratio,
-            "goal": self.goal_text(),
-            "met": self.met(),
-            "ours_rounds": spread(self.ours),
-            "peer_rounds": self.peer.as_ref().map(|(peer, _)| spread(*peer)),
-        })
     }
 }
 
@@ -189,58 +117,41 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// Returns the figures as a table, and the names of those that miss their goal.
+/// Returns the figures as a table.
 #[must_use]
 pub fn table(figures: &[Figure]) -> String {
     let mut lines = vec![
-        "| What | Unit | Ours: median [min-max] | Peer | Its median [min-max] | Ratio | Goal | Met |"
-            .to_owned(),
-        "|---|---|---|---|---|---|---|---|".to_owned(),
+        "| What | Unit | Ours: median [min-max] | Peer | Its median [min-max] | Ratio |".to_owned(),
+        "|---|---|---|---|---|---|".to_owned(),
     ];
-    let spread = |spread: Spread| {
-        format!(
-            "{} [{}-{}]",
-            short(spread.median),
-            short(spread.min),
-            short(spread.max)
-        )
-    };
     for figure in figures {
-        let met = figure
-            .met()
-            .map_or("", |met| if met { "yes" } else { "**no**" });
-        let (peer, name) = figure
-            .peer
-            .as_ref()
-            .map_or((String::new(), ""), |(peer, name)| (spread(*peer), name));
         lines.push(format!(
-            "| {} | {} | {} | {name} | {peer} | {} | {} | {met} |",
+            "| {} | {} | {} | {} | {} | {} |",
             figure.name,
             figure.unit,
-            spread(figure.ours),
+            rounds(figure.ours_rounds),
+            figure.peer_name.as_deref().unwrap_or_default(),
+            figure.peer_rounds.map(rounds).unwrap_or_default(),
             figure.ratio.map(short).unwrap_or_default(),
-            figure.goal_text().unwrap_or_default(),
         ));
     }
-    let missed: Vec<&str> = figures
-        .iter()
-        .filter(|figure| figure.met() == Some(false))
-        .map(|figure| figure.name.as_str())
-        .collect();
-    lines.push(String::new());
-    lines.push(if missed.is_empty() {
-        "Every goal that was measured is met.".to_owned()
-    } else {
-        format!("Missed: {}.", missed.join("; "))
-    });
     lines.join("\n")
+}
+
+fn rounds(spread: Spread) -> String {
+    format!(
+        "{} [{}-{}]",
+        short(spread.median),
+        short(spread.min),
+        short(spread.max)
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn figure(ours: &[f64], peer: &[f64], better: Better, goal: Goal) -> Figure {
+    fn figure(unit: &'static str, ours: &[f64], peer: &[f64]) -> Figure {
         let mut book = Book::default();
         for value in ours {
             book.add("m", "ours", *value);
@@ -248,40 +159,30 @@ mod tests {
         for value in peer {
             book.add("p", "theirs", *value);
         }
-        let unit = match better {
-            Better::Higher => "/s",
-            Better::Lower => "ms",
-        };
-        let mut row = Row::new("m", unit, "ours").beside_metric("p", "theirs");
-        row.goal = goal;
+        let row = Row::new("m", unit, "ours").beside_metric("p", "theirs");
         row.figure(&book).unwrap()
     }
 
     #[rstest::rstest]
-    #[case(Better::Higher, Goal::Ratio(2.0), Some(true))]
-    #[case(Better::Higher, Goal::Ratio(2.1), Some(false))]
-    #[case(Better::Lower, Goal::Ratio(0.5), Some(true))]
-    #[case(Better::Higher, Goal::Value(21.0), Some(false))]
-    #[case(Better::Lower, Goal::Value(20.0), Some(true))]
-    #[case(Better::Lower, Goal::None, None)]
-    fn goals(#[case] better: Better, #[case] goal: Goal, #[case] met: Option<bool>) {
-        let figure = figure(&[10.0, 20.0, 30.0], &[10.0], better, goal);
-        assert_eq!(figure.met(), met, "{figure:?}");
+    #[case("/s", Some(2.0))]
+    #[case("ms", Some(0.5))]
+    fn ratios_say_how_much_better_ours_is(#[case] unit: &'static str, #[case] ratio: Option<f64>) {
+        assert_eq!(figure(unit, &[10.0, 20.0, 30.0], &[10.0]).ratio, ratio);
     }
 
     #[test]
-    fn a_ratio_without_its_peer_is_neither_met_nor_missed() {
-        let figure = figure(&[1.0], &[], Better::Higher, Goal::Ratio(1.0));
-        assert_eq!((figure.ratio, figure.met()), (None, None));
-        assert!(table(&[figure]).ends_with("is met."));
+    fn a_figure_without_its_peer_has_no_ratio() {
+        let figure = figure("/s", &[1.0], &[]);
+        assert_eq!((figure.ratio, figure.peer), (None, None));
+        assert!(table(&[figure]).ends_with("| m, ours | /s | 1.00 [1.00-1.00] |  |  |  |"));
     }
 
     #[test]
     fn the_list_has_the_agreed_keys() {
-        let json = figure(&[4.0], &[2.0], Better::Higher, Goal::Ratio(3.0)).to_json();
+        let json = serde_json::to_value(figure("/s", &[4.0], &[2.0])).unwrap();
         assert_eq!(json["ratio"], 2.0);
-        assert_eq!(json["goal"], "3.00x");
-        assert_eq!(json["met"], false);
+        assert_eq!(json["ours"], 4.0);
+        assert_eq!(json["peer"], 2.0);
         assert_eq!(json["peer_name"], "theirs");
         assert_eq!(json["ours_rounds"]["rounds"], 1);
     }

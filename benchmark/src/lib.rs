@@ -4,16 +4,21 @@
 mod bodies;
 pub mod book;
 mod client;
+mod clients;
 mod compaction;
+pub mod docs;
 pub mod figures;
 pub mod goals;
 mod ground;
 mod inside;
+mod life;
 mod lists;
 mod load;
 mod measure;
 mod names;
 pub mod null;
+mod options;
+pub mod rows;
 mod sizes;
 mod slow;
 mod sql;
@@ -29,103 +34,12 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use pgtest::{Postgres, PostgresOptions};
 
-use bodies::Bodies;
+use bodies::{Bodies, Change};
 use book::Book;
 use ground::{Ground, GroundOptions};
 use target::{Kind, Target, Way};
-use testreports::Input;
 
-/// One subject of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Job {
-    /// Creates with 64 connections.
-    Create,
-    /// Updates with 16, 64 and 256 connections.
-    Update,
-    /// Gets with 16 connections.
-    Get,
-    /// Lists: all, a page, by label.
-    List,
-    /// Time from a write to its event.
-    Watch,
-    /// Events to many watchers.
-    FanOut,
-    /// The store without HTTP, and plain SQL on the same PostgreSQL.
-    Sql,
-    /// Both on disks whose fsync takes longer.
-    SlowDisk,
-    /// Writes while old changes are dropped.
-    Compaction,
-    /// From SIGKILL to serving.
-    Start,
-    /// Memory of 100,000 reports.
-    Memory,
-    /// Updates that change nothing.
-    NoOp,
-}
-
-impl Job {
-    /// Returns whether it needs no cluster, nor reports in it.
-    fn is_database_only(self) -> bool {
-        matches!(self, Self::Sql | Self::SlowDisk | Self::Compaction)
-    }
-}
-
-/// A system that can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum System {
-    /// The CRD.
-    Crd,
-    /// Our server on SQLite.
-    Sqlite,
-    /// Our servers on PostgreSQL, and plain SQL.
-    Postgres,
-}
-
-/// Options of a run.
-#[derive(Clone, Debug)]
-pub struct BenchOptions {
-    /// The `reports-server` to measure: a release build.
-    pub server: PathBuf,
-    /// This program.
-    pub own: PathBuf,
-    /// Systems that are left out.
-    pub without: Vec<System>,
-    /// The source of the reports.
-    pub input: Input,
-    /// The jobs that run; all when empty.
-    pub only: Vec<Job>,
-    /// Number of rounds in which each is measured.
-    pub rounds: usize,
-    /// Reports in the base set.
-    pub reports: usize,
-    /// Requests in a run straight at a server; other ways take a part of it.
-    pub requests: usize,
-    /// Watchers that receive the events.
-    pub watchers: usize,
-}
-
-impl BenchOptions {
-    fn wants(&self, job: Job) -> bool {
-        let is_possible = self.has(System::Postgres) || !job.is_database_only();
-        is_possible && (self.only.is_empty() || self.only.contains(&job))
-    }
-
-    fn has(&self, system: System) -> bool {
-        !self.without.contains(&system)
-    }
-
-    fn engines(&self) -> Vec<Kind> {
-        [
-            (System::Postgres, Kind::Postgres),
-            (System::Sqlite, Kind::Sqlite),
-        ]
-        .into_iter()
-        .filter(|(system, _)| self.has(*system))
-        .map(|(_, kind)| kind)
-        .collect()
-    }
-}
+pub use options::{BenchOptions, Job, System};
 
 /// Starts the needed parts and measures. The samples are returned even when that failed on the way.
 ///
@@ -223,10 +137,12 @@ impl Bench {
         let ours = self.ground.engines();
         let ours = ours.first().context("no server of ours takes part")?;
         let ours = self.ground.target(*ours, Way::Direct)?;
-        let canned = lists::record(&ours, self.options.reports).await?;
-        self.ground
-            .start_null(canned.each_ref().map(Vec::as_slice))
-            .await?;
+        let reports = self.options.reports;
+        let [object, list, page, label, json, protobuf] = lists::record(&ours, reports).await?;
+        let (watch_list, ..) = clients::initial(&ours, reports).await?;
+        let canned = [object, list, page, label, json, protobuf, watch_list];
+        let canned = canned.each_ref().map(Vec::as_slice);
+        self.ground.start_null(canned).await?;
         for round in 0..self.options.rounds {
             say(&format!("round {} of {}", round + 1, self.options.rounds));
             self.round(round).await?;
@@ -276,8 +192,24 @@ impl Bench {
             for connections in [16, 64, 256] {
                 for target in &targets {
                     let count = target.count(requests).max(connections);
+                    let bodies = (&*bodies, Change::Finding);
                     writes::update(book, target, bodies, reports, connections, count).await?;
                 }
+            }
+            for target in targets.iter().filter(|target| target.is_straight()) {
+                let (bodies, count) = ((&*bodies, Change::Verdict), target.count(requests));
+                writes::update(book, target, bodies, reports, 64, count.max(64)).await?;
+            }
+        }
+        if options.wants(Job::NoOp) {
+            for target in &targets {
+                let count = target.count(requests);
+                writes::no_op(book, target, reports, 16, count).await?;
+            }
+        }
+        if options.wants(Job::Life) {
+            for target in targets.iter().filter(|target| target.is_straight()) {
+                life::run(book, target, bodies, target.count(requests / 10)).await?;
             }
         }
         if options.wants(Job::Get) {
@@ -289,9 +221,11 @@ impl Bench {
         if options.wants(Job::List) {
             for target in &targets {
                 lists::run(book, target, reports).await?;
+                clients::run(book, target, reports).await?;
             }
             let wire = self.ground.target(Kind::Null, Way::Direct)?;
             lists::run(book, &wire, reports).await?;
+            clients::run(book, &wire, reports).await?;
         }
         if self.options.wants(Job::Watch) {
             self.watch().await?;

@@ -1,5 +1,9 @@
 //! One measured run of a load against a target.
 
+use std::collections::BTreeMap;
+
+use anyhow::ensure;
+
 use super::book::Book;
 use super::client::Request;
 use super::load::{self, Load, Work};
@@ -51,7 +55,6 @@ pub async fn load<W: Work + 'static>(
 ///
 /// # Errors
 /// If a request fails.
-#[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
 pub async fn repeat(
     book: &mut Book,
     metric: &str,
@@ -67,6 +70,10 @@ pub async fn repeat(
     let mut whole = Vec::new();
     for _ in 0..times {
         let reply = connection.send(request).await?.success()?;
+        ensure!(
+            reply.is_gzip() == request.gzip,
+            "{metric}: the answer has another encoding than was asked for"
+        );
         let ms = reply.whole.as_secs_f64() * 1000.0;
         book.add(metric, &system, ms);
         let first = reply.first_byte.as_secs_f64() * 1000.0;
@@ -74,12 +81,34 @@ pub async fn repeat(
         bytes = reply.body.len();
         whole.push(ms);
     }
-    let after = usage::cpu_ms(&target.processes)?;
-    for (name, ms) in after {
+    processors(book, metric, target, &before, times)?;
+    eprintln!("  {metric:<12} {system:<20} {whole:.1?} ms, {bytes} bytes");
+    Ok(())
+}
+
+/// Notes the CPU time of each process since `before`, and of the service as a whole, by the number of
+/// times that something was done.
+///
+/// # Errors
+/// If a process has ended.
+#[allow(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+pub fn processors(
+    book: &mut Book,
+    metric: &str,
+    target: &Target,
+    before: &BTreeMap<String, u64>,
+    times: u32,
+) -> anyhow::Result<f64> {
+    let system = target.system();
+    let mut service = 0.0;
+    for (name, ms) in usage::cpu_ms(&target.processes)? {
         let ms = ms.saturating_sub(before.get(&name).copied().unwrap_or(ms));
         let each = ms as f64 / f64::from(times);
         book.add(&format!("{metric} CPU of {name}"), &system, each);
+        if target.serves(&name) {
+            service += each;
+        }
     }
-    eprintln!("  {metric:<12} {system:<20} {whole:.1?} ms, {bytes} bytes");
-    Ok(())
+    book.add(&format!("{metric} CPU"), &system, service);
+    Ok(service)
 }

@@ -4,6 +4,8 @@
 pub const NAMESPACES: usize = 50;
 /// Version under which all groups serve the reports.
 pub const VERSION: &str = "v1alpha2";
+/// Version of the ephemeral reports.
+pub const EPHEMERAL_VERSION: &str = "v1";
 /// Plural name of the reports.
 pub const PLURAL: &str = "policyreports";
 

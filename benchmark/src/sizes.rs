@@ -55,8 +55,13 @@ pub async fn grow(
         let resident = usage::resident(ground.server(kind)?.pid)? as f64 / MIB;
         book.add("server memory", system, resident);
     }
-    let disk = each(stored(ground, kind).await?.saturating_sub(empty));
+    let full = stored(ground, kind).await?;
+    let disk = each(full.kept.saturating_sub(empty.kept));
     book.add("disk a report", system, disk);
+    if kind != Kind::Crd {
+        let log = each(full.log.saturating_sub(empty.log));
+        book.add("log a report", system, log);
+    }
     eprintln!(
         "  sizes        {system:<20} kube-apiserver +{grown:.0} MiB, disk {disk:.0} bytes a report"
     );
@@ -78,39 +83,59 @@ async fn written(ground: &Ground) -> anyhow::Result<u64> {
     }
 }
 
-/// Returns the bytes that a system has stored of the present reports.
-async fn stored(ground: &Ground, kind: Kind) -> anyhow::Result<u64> {
-    match kind {
-        Kind::Crd => ground.etcd_bytes(true).await,
-        Kind::Sqlite => sqlite_objects(&ground.files().join("reports.db")).await,
-        Kind::Postgres | Kind::Second => {
-            let postgres = ground.postgres().context("PostgreSQL does not run")?;
-            number(
-                postgres,
-                "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8 FROM pg_class c \
-                 JOIN pg_namespace n ON n.oid = c.relnamespace \
-                 WHERE n.nspname = 'reports_server' AND c.relkind = 'r'
-                     AND (c.relname = 'objects' OR c.relname = 'frames')",
-            )
-            .await
-        }
-        Kind::Null => Ok(0),
-    }
+/// Bytes on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stored {
+    /// All tables and their indexes, without the log.
+    kept: u64,
+    /// The log, which is dropped after some minutes.
+    log: u64,
 }
 
-/// Returns the bytes in pages of the objects and their index, so that the log is not counted, as
-/// elsewhere.
-async fn sqlite_objects(file: &Path) -> anyhow::Result<u64> {
+/// Query of the bytes of the log on PostgreSQL, or of all other tables: the log alone is in
+/// partitions.
+const POSTGRES_BYTES: [&str; 2] = [
+    "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8 FROM pg_class c \
+     JOIN pg_namespace n ON n.oid = c.relnamespace \
+     WHERE n.nspname = 'reports_server' AND c.relkind = 'r' AND NOT c.relispartition",
+    "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8 FROM pg_class c \
+     JOIN pg_namespace n ON n.oid = c.relnamespace \
+     WHERE n.nspname = 'reports_server' AND c.relkind = 'r' AND c.relispartition",
+];
+/// The same on SQLite, in pages.
+const SQLITE_BYTES: [&str; 2] = [
+    "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name NOT IN ('changes', 'changes_event')",
+    "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name IN ('changes', 'changes_event')",
+];
+
+/// Returns the bytes that a system has stored.
+async fn stored(ground: &Ground, kind: Kind) -> anyhow::Result<Stored> {
+    let [kept, log] = match kind {
+        Kind::Crd => [ground.etcd_bytes(true).await?, 0],
+        Kind::Sqlite => sqlite_bytes(&ground.files().join("reports.db")).await?,
+        Kind::Postgres | Kind::Second => {
+            let postgres = ground.postgres().context("PostgreSQL does not run")?;
+            let [kept, log] = POSTGRES_BYTES;
+            [number(postgres, kept).await?, number(postgres, log).await?]
+        }
+        Kind::Null => [0, 0],
+    };
+    Ok(Stored { kept, log })
+}
+
+async fn sqlite_bytes(file: &Path) -> anyhow::Result<[u64; 2]> {
     let options = SqliteConnectOptions::new().filename(file).read_only(true);
     let mut database = options
         .connect()
         .await
         .with_context(|| format!("{} does not open", file.display()))?;
-    let pages =
-        "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name IN ('objects', 'objects_key')";
-    let bytes: i64 = sqlx::query_scalar(pages).fetch_one(&mut database).await?;
+    let mut bytes = [0, 0];
+    for (bytes, pages) in bytes.iter_mut().zip(SQLITE_BYTES) {
+        let sum: i64 = sqlx::query_scalar(pages).fetch_one(&mut database).await?;
+        *bytes = u64::try_from(sum)?;
+    }
     database.close().await?;
-    Ok(u64::try_from(bytes)?)
+    Ok(bytes)
 }
 
 /// Returns the bytes of WAL written so far.

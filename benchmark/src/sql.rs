@@ -19,7 +19,7 @@ use hdrhistogram::Histogram;
 use pgtest::Postgres;
 use tokio_postgres::{Client, Statement};
 
-use super::bodies::Bodies;
+use super::bodies::{Bodies, Change};
 use super::book::Book;
 use super::load::histogram;
 use super::sizes::wal;
@@ -263,7 +263,7 @@ pub async fn run(
 fn versions(bodies: &Bodies, index: usize) -> [Bytes; 2] {
     let name = format!("report-{index}");
     let first = bodies.create(REPORTS, "bench-00", &name, index);
-    let second = bodies.update(REPORTS, index).fill("1", 1);
+    let second = bodies.update(REPORTS, index, Change::Finding).fill("1", 1);
     [first, second]
 }
 

@@ -2,6 +2,7 @@
 //! PostgreSQL on which plain SQL is measured.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context as _, anyhow};
@@ -12,19 +13,21 @@ use serde_json::{Value, json};
 use storage::model::{GroupResource, ObjectKey, ResourceDef};
 use storage::store::{Database, PostgresOptions, Store, StoreOptions, Write};
 
-use super::bodies::{Bodies, base_name};
+use super::bodies::{Bodies, Change, base_name};
 use super::book::Book;
 use super::load::histogram;
 use super::names::{PLURAL, namespace};
 use super::sizes::wal;
 use super::target::REPORTS;
 use super::usage::Watched;
-use testreports::rescan;
 
 /// Identity of a cluster apart from the servers' own: each has its lock.
 const IDENTITY: &str = "bench-storage";
 /// Name of the system of [`Alone`], whose reports are all that is in its cluster.
 const SYSTEM: &str = "postgres";
+
+/// The number of the next scan: no two runs write the same times.
+static SCAN: AtomicU64 = AtomicU64::new(1);
 
 /// A store by itself, open for writes.
 pub struct Alone {
@@ -37,8 +40,10 @@ pub struct Alone {
 pub enum Verb {
     /// It is created.
     Create,
-    /// The time of every result and the verdict of one are changed.
+    /// The time of every result, and verdict and message of one are changed.
     Update,
+    /// The time of every result and the verdict of one are changed, no message.
+    BareUpdate,
     /// The time of every result is changed.
     Rescan,
     /// It is removed.
@@ -47,14 +52,21 @@ pub enum Verb {
 
 impl Verb {
     /// All verbs, in an order that ends as it began.
-    pub const ALL: [Self; 4] = [Self::Create, Self::Update, Self::Rescan, Self::Delete];
+    pub const ALL: [Self; 5] = [
+        Self::Create,
+        Self::Update,
+        Self::BareUpdate,
+        Self::Rescan,
+        Self::Delete,
+    ];
 
     /// Returns the name in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
-            Self::Update => "update",
+            Self::Update => Change::Finding.name(),
+            Self::BareUpdate => Change::Verdict.name(),
             Self::Rescan => "rescan",
             Self::Delete => "delete",
         }
@@ -125,8 +137,9 @@ impl Alone {
         count: usize,
     ) -> anyhow::Result<Run> {
         let mut hands: Vec<Vec<Write>> = (0..writers).map(|_| Vec::new()).collect();
+        let scan = SCAN.fetch_add(1, Ordering::Relaxed);
         for index in 0..count {
-            hands[index % writers].push(self.write(bodies, verb, index)?);
+            hands[index % writers].push(self.write(bodies, verb, index, scan)?);
         }
         let begun = Instant::now();
         let tasks: Vec<_> = hands
@@ -153,7 +166,13 @@ impl Alone {
         Ok(Run { rate, latency })
     }
 
-    fn write(&self, bodies: &Bodies, verb: Verb, index: usize) -> anyhow::Result<Write> {
+    fn write(
+        &self,
+        bodies: &Bodies,
+        verb: Verb,
+        index: usize,
+        scan: u64,
+    ) -> anyhow::Result<Write> {
         let key = ObjectKey::new(&namespace(index), &base_name(index));
         if verb == Verb::Create {
             let bytes = bodies.create(REPORTS, &namespace(index), &base_name(index), index);
@@ -167,8 +186,9 @@ impl Alone {
         let expected_rv = Some(stored.rv);
         let mut object = stored.value()?;
         match verb {
-            Verb::Update => rescan(&mut object, 1),
-            Verb::Rescan => later(&mut object),
+            Verb::Update => bodies.rescan(&mut object, Change::Finding, scan),
+            Verb::BareUpdate => bodies.rescan(&mut object, Change::Verdict, scan),
+            Verb::Rescan => later(&mut object, scan),
             Verb::Create | Verb::Delete => {
                 let expected_uid = None;
                 return Ok(Write::Delete {
@@ -188,14 +208,14 @@ impl Alone {
 }
 
 /// Changes a report as a scan does that finds nothing new.
-fn later(report: &mut Value) {
+fn later(report: &mut Value, scan: u64) {
     let results = report.get_mut("results").and_then(Value::as_array_mut);
     for result in results.into_iter().flatten() {
-        result["timestamp"]["seconds"] = json!(1_800_000_000);
+        result["timestamp"]["seconds"] = json!(1_800_000_000 + scan);
     }
 }
 
-/// Creates `count` reports, updates each twice and takes them away again, with this many writers.
+/// Creates `count` reports, updates each three times and takes them away again, with this many writers.
 ///
 /// # Errors
 /// If a write fails.

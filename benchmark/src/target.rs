@@ -2,8 +2,9 @@
 
 use super::bodies::base_name;
 use super::client::{Endpoint, Request};
-use super::names::{PLURAL, VERSION, namespace};
+use super::names::{EPHEMERAL_VERSION, VERSION, namespace};
 use super::usage::Watched;
+use testreports::ReportKind;
 
 /// The group whose reports PostgreSQL keeps, with their projections.
 pub const REPORTS: &str = "wgpolicyk8s.io";
@@ -21,6 +22,44 @@ pub enum Kind {
     Second,
     /// The null backend.
     Null,
+}
+
+/// A resource under the names by which a system serves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// The reports in it.
+    pub report: ReportKind,
+    /// API group.
+    pub group: String,
+    /// Version.
+    pub version: &'static str,
+    /// Plural name.
+    pub plural: String,
+}
+
+impl Served {
+    fn new(report: ReportKind, group: String, version: &'static str) -> Self {
+        let plural = report.plural();
+        Self {
+            report,
+            group,
+            version,
+            plural,
+        }
+    }
+
+    /// Returns the path of all objects.
+    #[must_use]
+    pub fn all(&self) -> String {
+        format!("/apis/{}/{}/{}", self.group, self.version, self.plural)
+    }
+
+    /// Returns the path of a namespace's objects.
+    #[must_use]
+    pub fn collection(&self, namespace: &str) -> String {
+        let (group, version, plural) = (&self.group, self.version, &self.plural);
+        format!("/apis/{group}/{version}/namespaces/{namespace}/{plural}")
+    }
 }
 
 /// The way to reach it.
@@ -55,6 +94,32 @@ impl Kind {
             // Findings and counts are kept of groups that are known to have reports.
             Self::Postgres | Self::Second => REPORTS.to_owned(),
             other => format!("{}.bench.reports-server.io", other.name()),
+        }
+    }
+
+    /// Returns the reports.
+    #[must_use]
+    pub fn reports(self) -> Served {
+        Served::new(ReportKind::PolicyReport, self.group(), VERSION)
+    }
+
+    /// Returns the ephemeral reports, in a group of their own.
+    #[must_use]
+    pub fn ephemerals(self) -> Served {
+        let report = ReportKind::EphemeralReport;
+        let group = match self {
+            Self::Postgres | Self::Second => report.group().to_owned(),
+            other => format!("ephemeral.{}", other.group()),
+        };
+        Served::new(report, group, EPHEMERAL_VERSION)
+    }
+
+    /// Returns everything that it serves.
+    #[must_use]
+    pub fn served(self) -> Vec<Served> {
+        match self {
+            Self::Null => vec![self.reports()],
+            other => vec![other.reports(), other.ephemerals()],
         }
     }
 
@@ -109,17 +174,23 @@ impl Target {
         }
     }
 
+    /// Returns whether nothing is between the clients and the system: the CRD is a part of the
+    /// kube-apiserver.
+    #[must_use]
+    pub fn is_straight(&self) -> bool {
+        self.way == Way::Direct || self.kind == Kind::Crd
+    }
+
     /// Returns the path of all reports.
     #[must_use]
     pub fn all(&self) -> String {
-        format!("/apis/{}/{VERSION}/{PLURAL}", self.kind.group())
+        self.kind.reports().all()
     }
 
     /// Returns the path of a namespace's reports.
     #[must_use]
     pub fn collection(&self, namespace: &str) -> String {
-        let group = self.kind.group();
-        format!("/apis/{group}/{VERSION}/namespaces/{namespace}/{PLURAL}")
+        self.kind.reports().collection(namespace)
     }
 
     /// Returns the path of a report of the base set.
@@ -157,5 +228,25 @@ impl Target {
             (_, Way::Aggregated) => (direct / 5).max(1),
             (_, Way::Direct) => direct,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::PLURAL;
+
+    #[test]
+    fn every_system_serves_under_groups_of_its_own() {
+        assert_eq!(Kind::Crd.reports().plural, PLURAL);
+        assert_eq!(
+            Kind::Crd.ephemerals().collection("n"),
+            "/apis/ephemeral.crd.bench.reports-server.io/v1/namespaces/n/ephemeralreports"
+        );
+        assert_eq!(
+            Kind::Second.ephemerals().all(),
+            "/apis/reports.kyverno.io/v1/ephemeralreports"
+        );
+        assert_eq!(Kind::Null.served(), [Kind::Null.reports()]);
     }
 }

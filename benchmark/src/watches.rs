@@ -113,7 +113,7 @@ async fn version(target: &Target) -> anyhow::Result<String> {
 }
 
 /// A watch, read line by line; its connection lives as long.
-struct Watch {
+pub struct Watch {
     _connection: Connection,
     body: Incoming,
     rest: Vec<u8>,
@@ -124,11 +124,14 @@ async fn open(target: &Target, version: &str) -> anyhow::Result<Watch> {
         "{}?watch=1&resourceVersion={version}&timeoutSeconds=600",
         target.all()
     );
-    stream(target, &path).await
+    on(target.endpoint.connect().await?, &path).await
 }
 
-async fn stream(target: &Target, path: &str) -> anyhow::Result<Watch> {
-    let mut connection = target.endpoint.connect().await?;
+/// Opens the watch at `path` on a connection.
+///
+/// # Errors
+/// If it is refused.
+pub async fn on(mut connection: Connection, path: &str) -> anyhow::Result<Watch> {
     let answer = connection.open(&Request::get(path)).await?;
     ensure!(answer.status() == 200, "{path}: {}", answer.status());
     Ok(Watch {
@@ -140,7 +143,10 @@ async fn stream(target: &Target, path: &str) -> anyhow::Result<Watch> {
 
 impl Watch {
     /// Waits for more and returns the number of lines that have ended; `line` is called with each.
-    async fn read(&mut self, mut line: impl FnMut(&[u8])) -> anyhow::Result<usize> {
+    ///
+    /// # Errors
+    /// If nothing comes or the watch ends.
+    pub async fn read(&mut self, mut line: impl FnMut(&[u8])) -> anyhow::Result<usize> {
         let frame = timeout(PATIENCE, self.body.frame())
             .await
             .context("no event came")?

@@ -4,17 +4,21 @@ use anyhow::Context as _;
 use futures::future::try_join_all;
 use http::Method;
 
-use super::bodies::{Bodies, Template, base_name};
+use super::bodies::{Bodies, Change, Template, base_name};
 use super::book::Book;
 use super::client::{Reply, Request};
 use super::ground::CREATED;
 use super::load::{Fixed, Work};
 use super::measure;
 use super::names::namespace;
-use super::target::{Kind, Target};
+use super::target::Target;
 
 /// Most reports that one run of updates touches.
 const TOUCHED: usize = 2048;
+/// Most reports that are put back as they are.
+const UNCHANGED: usize = 512;
+/// The body of a DELETE, as client-go sends it.
+const DELETE_OPTIONS: &str = r#"{"kind":"DeleteOptions","apiVersion":"v1"}"#;
 /// Connections that read the versions for the updates.
 const READERS: usize = 8;
 
@@ -42,7 +46,7 @@ pub async fn base(
     Ok(())
 }
 
-/// Creates new reports, then removes them again, unmeasured.
+/// Creates new reports, then deletes each by name, as clients do.
 ///
 /// # Errors
 /// If a request fails.
@@ -55,35 +59,66 @@ pub async fn create(
 ) -> anyhow::Result<()> {
     let group = target.kind.group();
     let collection = target.collection(CREATED);
+    let name = |index| format!("created-{index:06}");
     let requests = (0..count)
         .map(|index| {
-            let body = bodies.create(&group, CREATED, &format!("created-{index:06}"), index);
+            let body = bodies.create(&group, CREATED, &name(index), index);
             Request::new(Method::POST, &collection, body)
         })
         .collect();
     let work = Fixed::deal(requests, connections);
     measure::load(book, &format!("create@{connections}"), target, work).await?;
-    if target.kind != Kind::Null {
-        let remove = Request::new(Method::DELETE, collection, "");
-        target.endpoint.once(&remove).await?.success()?;
-    }
+    let requests = (0..count)
+        .map(|index| {
+            let path = format!("{collection}/{}", name(index));
+            Request::new(Method::DELETE, path, DELETE_OPTIONS)
+        })
+        .collect();
+    let work = Fixed::deal(requests, connections);
+    measure::load(book, &format!("delete@{connections}"), target, work).await?;
     Ok(())
 }
 
-/// Updates reports of the base set with their resource versions.
+/// Puts reports of the base set back as they are.
+///
+/// # Errors
+/// If a request fails.
+pub async fn no_op(
+    book: &mut Book,
+    target: &Target,
+    reports: usize,
+    connections: usize,
+    count: usize,
+) -> anyhow::Result<()> {
+    let mut reader = target.endpoint.connect().await?;
+    let mut puts = Vec::new();
+    for index in 0..reports.min(UNCHANGED).min(count) {
+        let path = target.base(index);
+        let read = reader.send(&Request::get(&path)).await?.success()?;
+        puts.push(Request::new(Method::PUT, path, read.body));
+    }
+    let requests = puts.into_iter().cycle().take(count).collect();
+    let work = Fixed::deal(requests, connections);
+    measure::load(book, &format!("no-op@{connections}"), target, work).await?;
+    Ok(())
+}
+
+/// Updates reports of the base set with their resource versions, under the name of the change.
 ///
 /// # Errors
 /// If a request fails; a conflict is one, too.
 pub async fn update(
     book: &mut Book,
     target: &Target,
-    bodies: &Bodies,
+    (bodies, change): (&Bodies, Change),
     reports: usize,
     connections: usize,
     count: usize,
 ) -> anyhow::Result<()> {
-    let work = updaters(target, bodies, reports, connections, count).await?;
-    measure::load(book, &format!("update@{connections}"), target, work).await?;
+    let touched = touched(reports, connections, count);
+    let work = touching(target, (bodies, change), touched, connections, count).await?;
+    let metric = format!("{}@{connections}", change.name());
+    measure::load(book, &metric, target, work).await?;
     Ok(())
 }
 
@@ -98,13 +133,19 @@ pub async fn updaters(
     connections: usize,
     count: usize,
 ) -> anyhow::Result<Vec<Updater>> {
-    let touched = reports.min(TOUCHED).min(count).max(connections);
+    let touched = touched(reports, connections, count);
+    let bodies = (bodies, Change::Finding);
     touching(target, bodies, touched, connections, count).await
+}
+
+/// Returns the number of reports that a run of `count` updates touches.
+fn touched(reports: usize, connections: usize, count: usize) -> usize {
+    reports.min(TOUCHED).min(count).max(connections)
 }
 
 async fn touching(
     target: &Target,
-    bodies: &Bodies,
+    (bodies, change): (&Bodies, Change),
     touched: usize,
     connections: usize,
     count: usize,
@@ -116,7 +157,7 @@ async fn touching(
     for (index, (path, version)) in paths.into_iter().zip(versions).enumerate() {
         work[index % connections].slots.push(Slot {
             path,
-            template: bodies.update(&group, index),
+            template: bodies.update(&group, index, change),
             version,
             turn: 0,
         });
@@ -153,6 +194,7 @@ pub async fn all(
     reports: usize,
     connections: usize,
 ) -> anyhow::Result<Vec<Updater>> {
+    let bodies = (bodies, Change::Finding);
     touching(target, bodies, reports, connections, reports).await
 }
 

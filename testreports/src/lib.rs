@@ -6,6 +6,7 @@
 
 mod generate;
 mod kind;
+mod messages;
 mod recorded;
 pub mod shape;
 
@@ -16,6 +17,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 pub use kind::ReportKind;
+pub use messages::Messages;
 
 /// Groups that are taken over.
 pub const GROUPS: [&str; 2] = ["wgpolicyk8s.io", "reports.kyverno.io"];
@@ -168,15 +170,11 @@ pub fn subject_uid(kind: ReportKind, index: usize) -> String {
     format!("{:08x}-0000-4000-8000-{:012x}", kind as u32 + 1, index)
 }
 
-/// Changes a report as a new scan does: the time of every result, the verdict of one of them, and
-/// the counts. `round` must differ from call to call for the report to differ.
+/// Changes a report as a new scan does, apart from the message: the time of every result, the verdict
+/// of one of them, and the counts. `round` must differ from call to call for the report to differ.
+/// [`Messages::rescan`] changes the message, too.
 pub fn rescan(report: &mut Value, round: u64) {
-    let body = if report.get("spec").is_some() {
-        &mut report["spec"]
-    } else {
-        report
-    };
-    let Some(results) = body.get_mut("results").and_then(Value::as_array_mut) else {
+    let Some(results) = results_mut(report) else {
         return;
     };
     let flipped = usize::try_from(round).unwrap_or(0) % results.len().max(1);
@@ -191,13 +189,40 @@ pub fn rescan(report: &mut Value, round: u64) {
             result["result"] = json!(verdict);
         }
     }
+    set_summary(report);
+}
+
+/// Returns the part of a report that has results and summary: `spec` of an ephemeral one.
+fn body(report: &Value) -> &Value {
+    report.get("spec").unwrap_or(report)
+}
+
+fn body_mut(report: &mut Value) -> &mut Value {
+    if report.get("spec").is_some() {
+        &mut report["spec"]
+    } else {
+        report
+    }
+}
+
+/// Returns the results of a report of any kind.
+fn results(report: &Value) -> Option<&Vec<Value>> {
+    body(report).get("results")?.as_array()
+}
+
+fn results_mut(report: &mut Value) -> Option<&mut Vec<Value>> {
+    body_mut(report).get_mut("results")?.as_array_mut()
+}
+
+/// Sets the counts of a report to those of its results.
+fn set_summary(report: &mut Value) {
     let mut summary = json!({"pass": 0, "fail": 0, "warn": 0, "error": 0, "skip": 0});
-    for result in results.iter() {
+    for result in results(report).into_iter().flatten() {
         if let Some(verdict) = result["result"].as_str() {
             summary[verdict] = json!(summary[verdict].as_u64().unwrap_or(0) + 1);
         }
     }
-    body["summary"] = summary;
+    body_mut(report)["summary"] = summary;
 }
 
 /// Brings an object into the form in which a client creates it: without the fields that the server

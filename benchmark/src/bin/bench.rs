@@ -1,14 +1,13 @@
 //! Measures the server beside its peers. See `hack/bench`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use benchmark::book::Book;
-use benchmark::{BenchOptions, Job, System, figures, goals, null};
+use benchmark::docs::{Facts, Record};
+use benchmark::{BenchOptions, Job, System, null};
 use clap::{Args, Parser, Subcommand};
-use serde_json::{Value, json};
 use testreports::Input;
 
 /// The allocator of the server, whose store is measured in this process, too.
@@ -36,11 +35,14 @@ enum Part {
         key: PathBuf,
         bodies: PathBuf,
     },
+    /// Print a page with the tables of a recorded run: what hack/gen makes of docs/performance.md.
+    #[command(hide = true)]
+    Docs { page: PathBuf, record: PathBuf },
 }
 
 #[derive(Args, Debug)]
 struct Run {
-    /// Also write the figures as a JSON list.
+    /// Also write figures and goals as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Only this subject; may be repeated.
@@ -81,16 +83,25 @@ async fn start(cli: Cli) -> anyhow::Result<()> {
     {
         bail!("another TLS provider is installed");
     }
-    if let Some(Part::NullBackend {
-        address,
-        certificate,
-        key,
-        bodies,
-    }) = cli.part
-    {
-        return null::serve(address, &certificate, &key, &bodies).await;
+    match cli.part {
+        Some(Part::NullBackend {
+            address,
+            certificate,
+            key,
+            bodies,
+        }) => null::serve(address, &certificate, &key, &bodies).await,
+        Some(Part::Docs { page, record }) => docs(&page, &record),
+        None => measure(cli.run).await,
     }
-    measure(cli.run).await
+}
+
+fn docs(page: &Path, record: &Path) -> anyhow::Result<()> {
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let record = Record::read(&read(record)?)?;
+    print!("{}", record.fill(&read(page)?)?);
+    Ok(())
 }
 
 async fn measure(run: Run) -> anyhow::Result<()> {
@@ -111,32 +122,36 @@ async fn measure(run: Run) -> anyhow::Result<()> {
         input.name(),
         if run.quick { ", a quick look" } else { "" }
     );
+    let facts = Facts {
+        input: input.name().to_owned(),
+        rounds: if run.quick { 1 } else { run.rounds.into() },
+        reports: if run.quick { 1_000 } else { 10_000 },
+        quick: run.quick,
+    };
     let (book, outcome) = benchmark::run(BenchOptions {
         server,
         own: std::env::current_exe()?,
         without: run.without,
         input,
         only: run.only,
-        rounds: if run.quick { 1 } else { run.rounds.into() },
-        reports: if run.quick { 1_000 } else { 10_000 },
+        rounds: facts.rounds,
+        reports: facts.reports,
         requests: if run.quick { 2_000 } else { 10_000 },
         watchers: if run.quick { 100 } else { 1_000 },
     })
     .await;
-    tell(&book, run.json)?;
+    tell(&Record::new(facts, &book), run.json.as_deref())?;
     outcome
 }
 
-fn tell(book: &Book, json: Option<PathBuf>) -> anyhow::Result<()> {
-    let figures = goals::figures(book);
-    if figures.is_empty() {
+fn tell(record: &Record, json: Option<&Path>) -> anyhow::Result<()> {
+    if record.figures.is_empty() {
         return Ok(());
     }
-    println!("\n{}", figures::table(&figures));
+    println!("\n{}", record.text());
     if let Some(path) = json {
-        let list: Vec<Value> = figures.iter().map(figures::Figure::to_json).collect();
-        let text = serde_json::to_string_pretty(&json!(list))? + "\n";
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        let text = serde_json::to_string_pretty(record)? + "\n";
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }

@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Ground, PATIENCE, PAUSE};
 use crate::client::Request;
-use crate::names::{PLURAL, VERSION};
-use crate::target::{Kind, REPORTS, Way};
+use crate::target::{Kind, Served, Way};
 
 impl Ground {
     pub(super) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<()> {
@@ -29,17 +28,26 @@ impl Ground {
         Ok(())
     }
 
-    /// Installs the CRD of a group and waits until it is served.
+    /// Installs the CRDs of a system and waits until they are served.
     pub(super) async fn install(&self, kind: Kind) -> anyhow::Result<()> {
-        let mut crd = self
-            .options
-            .input
-            .crds(&[REPORTS])?
+        for served in kind.served() {
+            let crd = self.crd(&served)?;
+            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+            self.post(path, &crd).await?;
+            self.answers(&served, false).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the CRD of a resource under the group by which it is served.
+    fn crd(&self, served: &Served) -> anyhow::Result<Value> {
+        let crds = self.options.input.crds(&[served.report.group()])?;
+        let mut crd = crds
             .into_iter()
-            .find(|crd| crd.spec.names.plural == PLURAL)
-            .context("there is no CRD of policy reports")?;
-        crd.spec.group = kind.group();
-        crd.metadata.name = Some(format!("{PLURAL}.{}", kind.group()));
+            .find(|crd| crd.spec.names.plural == served.plural)
+            .with_context(|| format!("there is no CRD of {}", served.plural))?;
+        crd.spec.group.clone_from(&served.group);
+        crd.metadata.name = Some(format!("{}.{}", served.plural, served.group));
         // Short names and categories are the whole cluster's.
         crd.spec.names.short_names = None;
         crd.spec.names.categories = None;
@@ -47,19 +55,25 @@ impl Ground {
         if let Some(crd) = crd.as_object_mut() {
             crd.remove("status");
         }
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        self.post(path, &crd).await?;
-        self.answers(kind, false).await
+        Ok(crd)
     }
 
-    /// Has the kube-apiserver hand a group over to its server.
+    /// Has the kube-apiserver hand the groups of a system over to its server.
     pub(super) async fn register(&self, kind: Kind) -> anyhow::Result<()> {
-        let group = kind.group();
-        let name = format!("{VERSION}.{group}");
+        for served in kind.served() {
+            self.hand_over(kind, &served).await?;
+            self.answers(&served, kind != Kind::Null).await?;
+        }
+        Ok(())
+    }
+
+    async fn hand_over(&self, kind: Kind, served: &Served) -> anyhow::Result<()> {
+        let (group, version) = (&served.group, served.version);
+        let name = format!("{version}.{group}");
         let mut service = json!({
             "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
             "metadata": {"name": name},
-            "spec": {"group": group, "version": VERSION, "caBundle": STANDARD.encode(&self.ca),
+            "spec": {"group": group, "version": version, "caBundle": STANDARD.encode(&self.ca),
                 "groupPriorityMinimum": 1000, "versionPriority": 100,
                 "service": {"namespace": "default", "name": kind.name(), "port": 443}},
         });
@@ -69,18 +83,18 @@ impl Ground {
         service["metadata"]["labels"] = json!({"kube-aggregator.kubernetes.io/automanaged": null});
         let change = Request::new(Method::PATCH, format!("{path}/{name}"), service.to_string());
         self.kube.once(&change).await?.success()?;
-        self.answers(kind, true).await
+        Ok(())
     }
 
-    /// Waits until the kube-apiserver serves a group, from its own server if so asked.
-    pub(super) async fn answers(&self, kind: Kind, own: bool) -> anyhow::Result<()> {
-        let path = format!("/apis/{}/{VERSION}/{PLURAL}?limit=1", kind.group());
+    /// Waits until the kube-apiserver serves a resource, from a server of ours if so asked.
+    async fn answers(&self, served: &Served, ours: bool) -> anyhow::Result<()> {
+        let path = format!("{}?limit=1", served.all());
         let deadline = Instant::now() + PATIENCE;
         loop {
             let mut connection = self.kube.connect().await?;
             let answer = connection.open(&Request::get(&path)).await?;
-            let ours = answer.headers().contains_key(SERVER_HEADER);
-            if answer.status() == 200 && (ours || !own || kind == Kind::Null) {
+            let from_ours = answer.headers().contains_key(SERVER_HEADER);
+            if answer.status() == 200 && (from_ours || !ours) {
                 return Ok(());
             }
             if Instant::now() > deadline {
@@ -92,8 +106,15 @@ impl Ground {
 
     /// Lets requests through to an empty server, as at the end of a switch.
     pub(super) async fn open(&self, kind: Kind) -> anyhow::Result<()> {
+        for served in kind.served() {
+            self.open_one(kind, &served).await?;
+        }
+        Ok(())
+    }
+
+    async fn open_one(&self, kind: Kind, served: &Served) -> anyhow::Result<()> {
         let target = self.target(kind, Way::Direct)?;
-        let name = control::stored_resource_name(PLURAL, &kind.group());
+        let name = control::stored_resource_name(&served.plural, &served.group);
         let (group, version, resources) = (control::GROUP, control::VERSION, control::PLURAL);
         for (subresource, spec) in [
             ("floor", json!({"resourceVersion": "100000"})),

@@ -153,7 +153,7 @@ impl Ground {
     ///
     /// # Errors
     /// If it does not get ready.
-    pub async fn start_null(&mut self, bodies: [&[u8]; 4]) -> anyhow::Result<()> {
+    pub async fn start_null(&mut self, bodies: [&[u8]; null::FILES.len()]) -> anyhow::Result<()> {
         let folder = self.files.path().join("null");
         std::fs::create_dir_all(&folder)?;
         for (name, body) in null::FILES.into_iter().zip(bodies) {
@@ -179,7 +179,7 @@ impl Ground {
             format!("--bind-address={}", address(kind)),
             format!("--tls-cert-file={}", self.file("tls.crt")),
             format!("--tls-private-key-file={}", self.file("tls.key")),
-            format!("--groups={}", kind.group()),
+            format!("--groups={}", groups(kind)),
             format!("--kubeconfig={}", self.cluster.kubeconfig().display()),
             "--shutdown-delay=0s".to_owned(),
         ];
@@ -354,6 +354,12 @@ async fn ready(target: &Target) -> bool {
         Ok(reply) => reply.status == 200,
         Err(_) => false,
     }
+}
+
+/// Returns the groups that a server serves, separated by commas.
+fn groups(kind: Kind) -> String {
+    let groups = kind.served().into_iter().map(|served| served.group);
+    groups.collect::<Vec<_>>().join(",")
 }
 
 /// Returns the address where a server listens.
