@@ -118,9 +118,18 @@ mod tests {
     use super::*;
 
     #[rstest::rstest]
-    #[case(r#"{"metadata":{"continue":"abc","resourceVersion":"1"},"items":[]}"#, Some("abc"))]
-    #[case(r#"{"items":[],"metadata":{"resourceVersion":"1","continue":"abc"}}"#, Some("abc"))]
-    #[case(r#"{"items":[],"metadata":{"continue":"","resourceVersion":"1"}}"#, None)]
+    #[case(
+        r#"{"metadata":{"continue":"abc","resourceVersion":"1"},"items":[]}"#,
+        Some("abc")
+    )]
+    #[case(
+        r#"{"items":[],"metadata":{"resourceVersion":"1","continue":"abc"}}"#,
+        Some("abc")
+    )]
+    #[case(
+        r#"{"items":[],"metadata":{"continue":"","resourceVersion":"1"}}"#,
+        None
+    )]
     #[case(r#"{"items":[],"metadata":{"resourceVersion":"1"}}"#, None)]
     fn tokens_stand_at_either_end(#[case] list: &str, #[case] token: Option<&str>) {
         assert_eq!(continuation(list.as_bytes()), token);

@@ -45,9 +45,7 @@ pub async fn run(
     let system = target.system();
     let cpu = measure::processors(book, "life", target, &before, lives)?;
     book.add("life rate", &system, rate);
-    eprintln!(
-        "  life         {system:<20} {rate:>8.0} /s  CPU {cpu:.3} ms a life ({lives} lives)"
-    );
+    eprintln!("  life         {system:<20} {rate:>8.0} /s  CPU {cpu:.3} ms a life ({lives} lives)");
     let remove = Request::new(Method::DELETE, target.collection(CREATED), "");
     target.endpoint.once(&remove).await?.success()?;
     Ok(())
@@ -107,7 +105,9 @@ impl<'a> Subject<'a> {
         let posted = connection.send(&post).await?.success()?;
         let name = name_of(&posted.body)?;
         let read = connection.send(&Request::get(&self.report)).await?;
-        let found = Request::get(format!("{ephemerals}?labelSelector={SUBJECT_LABEL}%3D{uid}"));
+        let found = Request::get(format!(
+            "{ephemerals}?labelSelector={SUBJECT_LABEL}%3D{uid}"
+        ));
         let found = connection.send(&found).await?.success()?;
         ensure!(names(&found.body)? == [name.as_str()], "not one was found");
         let write = self.write(scan, &read)?;

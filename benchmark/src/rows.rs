@@ -175,9 +175,7 @@ fn slow_disks() -> Vec<Row> {
 /// Returns the rows of SQLite beside PostgreSQL in the same test.
 fn engines() -> Vec<Row> {
     ["create@64 rate", "update@64 rate"]
-        .map(|metric| {
-            Row::new(metric, "/s", "sqlite direct").beside("postgres direct")
-        })
+        .map(|metric| Row::new(metric, "/s", "sqlite direct").beside("postgres direct"))
         .into()
 }
 

@@ -166,13 +166,7 @@ impl Alone {
         Ok(Run { rate, latency })
     }
 
-    fn write(
-        &self,
-        bodies: &Bodies,
-        verb: Verb,
-        index: usize,
-        scan: u64,
-    ) -> anyhow::Result<Write> {
+    fn write(&self, bodies: &Bodies, verb: Verb, index: usize, scan: u64) -> anyhow::Result<Write> {
         let key = ObjectKey::new(&namespace(index), &base_name(index));
         if verb == Verb::Create {
             let bytes = bodies.create(REPORTS, &namespace(index), &base_name(index), index);

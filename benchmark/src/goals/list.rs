@@ -51,26 +51,67 @@ fn storage() -> Vec<Goal> {
     let few = ours("storage update@16 rate", "sql@16 rate", KINE);
     let many = ours("storage update@256 rate", "sql best rate", KINE);
     let kine = Set::new("13.4", WRITING)
-        .least("updates of the store by kine's, 16 writers", "x", &[2.5], &few)
-        .least("updates of the store, 256 writers, by kine's best", "x", &[6.0], &many);
+        .least(
+            "updates of the store by kine's, 16 writers",
+            "x",
+            &[2.5],
+            &few,
+        )
+        .least(
+            "updates of the store, 256 writers, by kine's best",
+            "x",
+            &[6.0],
+            &many,
+        );
     let few = ours("storage create@16 rate", "sql@16 rate", "insert");
     let many = ours("storage create@256 rate", "sql best rate", "insert");
     let plain = Set::new("13.5", WRITING)
-        .least("creates of the store by plain INSERTs, 16 writers", "x", &[1.0], &few)
-        .least("creates of the store, 256 writers, by the best of plain INSERTs", "x", &[2.7], &many);
+        .least(
+            "creates of the store by plain INSERTs, 16 writers",
+            "x",
+            &[1.0],
+            &few,
+        )
+        .least(
+            "creates of the store, 256 writers, by the best of plain INSERTs",
+            "x",
+            &[2.7],
+            &many,
+        );
     let disk = ours("disk a report", "disk a row", UPSTREAM);
-    let disk = Set::new("13.13", PROJECTING)
-        .most("disk a report by upstream's", "x", &[1.0 / 3.0, 1.0 / 5.0], &disk);
+    let disk = Set::new("13.13", PROJECTING).most(
+        "disk a report by upstream's",
+        "x",
+        &[1.0 / 3.0, 1.0 / 5.0],
+        &disk,
+    );
     let wal = ours("WAL an update", "WAL a statement", KINE);
     let value = median("WAL an update", POSTGRES);
-    let wal = Set::new("13.14", PROJECTING)
-        .most("WAL an update by kine's", "x", &[1.0 / 4.0, 1.0 / 6.5], &wal);
+    let wal = Set::new("13.14", PROJECTING).most(
+        "WAL an update by kine's",
+        "x",
+        &[1.0 / 4.0, 1.0 / 6.5],
+        &wal,
+    );
     let real = Set::new("19", PROJECTING).most("WAL an update", "bytes", &[2200.0], &value);
     let beside = ours("p99 while compacting", "p99 while deleting", POSTGRES);
     let alone = ours("p99 while compacting", "p99 before", POSTGRES);
-    let pause = Set::new("13.22", "rows are dropped behind the lock of all writers, 200 at a time")
-        .most("p99 of updates while compacting by that beside DELETE and VACUUM", "x", &[1.0 / 3.0], &beside)
-        .most("p99 of updates while compacting by that without", "x", &[1.1], &alone);
+    let pause = Set::new(
+        "13.22",
+        "rows are dropped behind the lock of all writers, 200 at a time",
+    )
+    .most(
+        "p99 of updates while compacting by that beside DELETE and VACUUM",
+        "x",
+        &[1.0 / 3.0],
+        &beside,
+    )
+    .most(
+        "p99 of updates while compacting by that without",
+        "x",
+        &[1.1],
+        &alone,
+    );
     [kine, plain, disk, wal, real, pause]
         .into_iter()
         .flat_map(|set| set.goals)
@@ -86,13 +127,37 @@ fn slow_disks() -> Vec<Goal> {
     let some = ours("+5 ms update@64 rate", "+5 ms sql@16 rate", TRANSACTION);
     let most = ours("+5 ms update@256 rate", "+5 ms sql@16 rate", TRANSACTION);
     let kine = Set::new("13.4", WRITING)
-        .least("updates with fsync +1 ms by kine's, 16 writers", "x", &[1.3], &few)
-        .least("updates with fsync +1 ms, 256 writers, by kine's best", "x", &[3.0], &many);
-    let insert = Set::new("13.5", WRITING)
-        .least("creates with fsync +1 ms, 256 writers, by the best of plain INSERTs", "x", &[2.0], &plain);
+        .least(
+            "updates with fsync +1 ms by kine's, 16 writers",
+            "x",
+            &[1.3],
+            &few,
+        )
+        .least(
+            "updates with fsync +1 ms, 256 writers, by kine's best",
+            "x",
+            &[3.0],
+            &many,
+        );
+    let insert = Set::new("13.5", WRITING).least(
+        "creates with fsync +1 ms, 256 writers, by the best of plain INSERTs",
+        "x",
+        &[2.0],
+        &plain,
+    );
     let ordered = Set::new("13.6", WRITING)
-        .least("updates with fsync +5 ms, 64 writers, by one transaction a write", "x", &[25.0], &some)
-        .least("updates with fsync +5 ms, 256 writers, by one transaction a write", "x", &[70.0], &most);
+        .least(
+            "updates with fsync +5 ms, 64 writers, by one transaction a write",
+            "x",
+            &[25.0],
+            &some,
+        )
+        .least(
+            "updates with fsync +5 ms, 256 writers, by one transaction a write",
+            "x",
+            &[70.0],
+            &most,
+        );
     [kine, insert, ordered]
         .into_iter()
         .flat_map(|set| set.goals)
@@ -103,20 +168,75 @@ fn slow_disks() -> Vec<Goal> {
 fn elsewhere() -> Vec<Goal> {
     let not = Derivation::Elsewhere;
     let sets = [
-        Set::new("13.8", "").least("speed of a list of 10,000 by upstream's", "x", &[10.0, 14.0], &not(NOWHERE)),
-        Set::new("13.10", "").least("bandwidth of splicing by that of copying", "x", &[0.7, 0.95], &not(NOWHERE)),
-        Set::new("13.12", "").most("memory with 1,000,000 reports by their JSON", "x", &[0.25, 0.125], &not(SCALE)),
-        Set::new("13.16", "").most("lost events of 10,000,000, three replicas", "events", &[0.0], &not("`hack/order`")),
-        Set::new("13.17", "").least("speed of findings of 50,000 reports by a scan of `jsonb`", "x", &[30.0, 300.0], &not(NOWHERE)),
-        Set::new("13.18", "").least("speed of counts of 50,000 reports by a scan of `jsonb`", "x", &[50.0, 85.0], &not(NOWHERE)),
-        Set::new("13.19", "").most("projections' part of a rescan", "%", &[10.0, 3.0], &not(NOWHERE)),
-        Set::new("13.21", "").most("start with 1,000,000 reports", "s", &[15.0, 8.0], &not(SCALE)),
-        Set::new("13a", "").most("failed requests when one of two replicas is killed", "requests", &[0.0], &not(NOWHERE)),
+        Set::new("13.8", "").least(
+            "speed of a list of 10,000 by upstream's",
+            "x",
+            &[10.0, 14.0],
+            &not(NOWHERE),
+        ),
+        Set::new("13.10", "").least(
+            "bandwidth of splicing by that of copying",
+            "x",
+            &[0.7, 0.95],
+            &not(NOWHERE),
+        ),
+        Set::new("13.12", "").most(
+            "memory with 1,000,000 reports by their JSON",
+            "x",
+            &[0.25, 0.125],
+            &not(SCALE),
+        ),
+        Set::new("13.16", "").most(
+            "lost events of 10,000,000, three replicas",
+            "events",
+            &[0.0],
+            &not("`hack/order`"),
+        ),
+        Set::new("13.17", "").least(
+            "speed of findings of 50,000 reports by a scan of `jsonb`",
+            "x",
+            &[30.0, 300.0],
+            &not(NOWHERE),
+        ),
+        Set::new("13.18", "").least(
+            "speed of counts of 50,000 reports by a scan of `jsonb`",
+            "x",
+            &[50.0, 85.0],
+            &not(NOWHERE),
+        ),
+        Set::new("13.19", "").most(
+            "projections' part of a rescan",
+            "%",
+            &[10.0, 3.0],
+            &not(NOWHERE),
+        ),
+        Set::new("13.21", "").most(
+            "start with 1,000,000 reports",
+            "s",
+            &[15.0, 8.0],
+            &not(SCALE),
+        ),
+        Set::new("13a", "").most(
+            "failed requests when one of two replicas is killed",
+            "requests",
+            &[0.0],
+            &not(NOWHERE),
+        ),
         Set::new("19", "")
-            .most("memory a report with 1,000,000", "bytes", &[900.0], &not(SCALE))
+            .most(
+                "memory a report with 1,000,000",
+                "bytes",
+                &[900.0],
+                &not(SCALE),
+            )
             .most("start with 1,000,000 reports", "s", &[60.0], &not(SCALE))
             .most("`limit=1` of 1,000,000 reports", "ms", &[1.0], &not(SCALE))
-            .most("page of 500 of 1,000,000 reports", "ms", &[25.0], &not(SCALE)),
+            .most(
+                "page of 500 of 1,000,000 reports",
+                "ms",
+                &[25.0],
+                &not(SCALE),
+            ),
     ];
     sets.into_iter().flat_map(|set| set.goals).collect()
 }

@@ -27,7 +27,14 @@ pub(super) fn goals(engine: &str) -> Vec<Goal> {
 /// Returns the goals of writes of an engine beside the CRD.
 fn speed(engine: &str) -> Vec<Goal> {
     let direct = &format!("{engine} direct");
-    let ratio = |load: &str| by(&format!("{load} rate"), direct, &format!("{load} rate"), CRD);
+    let ratio = |load: &str| {
+        by(
+            &format!("{load} rate"),
+            direct,
+            &format!("{load} rate"),
+            CRD,
+        )
+    };
     let rate = |load: &str| median(&format!("{load} rate"), direct);
     let create = format!("creates on {engine}");
     let update = format!("updates on {engine}");
@@ -54,9 +61,19 @@ fn processor(engine: &str) -> Vec<Goal> {
         .most(&of("a get"), "ms", &[0.05], &cpu("get@16"));
     let real = Set::new("19", CHECKING)
         .most(&of("an update"), "ms", &[update], &cpu("update@64"))
-        .most(&of("an update that changes nothing"), "ms", &[0.15], &cpu("no-op@16"))
+        .most(
+            &of("an update that changes nothing"),
+            "ms",
+            &[0.15],
+            &cpu("no-op@16"),
+        )
         .most(&of("a get"), "ms", &[0.06], &cpu("get@16"))
-        .most(&format!("one report's life on {engine} by the CRD's"), "x", &[1.0 / 12.0], &life);
+        .most(
+            &format!("one report's life on {engine} by the CRD's"),
+            "x",
+            &[1.0 / 12.0],
+            &life,
+        );
     [corrected, real]
         .into_iter()
         .flat_map(|set| set.goals)
@@ -66,7 +83,10 @@ fn processor(engine: &str) -> Vec<Goal> {
 /// Returns the goals of rates through the kube-apiserver.
 fn through(engine: &str) -> Vec<Goal> {
     let aggregated = &format!("{engine} aggregated");
-    let set = Set::new("13a", "the kube-apiserver shares two cores with server and database");
+    let set = Set::new(
+        "13a",
+        "the kube-apiserver shares two cores with server and database",
+    );
     let loads = ["create@64", "update@64", "get@16"];
     let set = loads.into_iter().fold(set, |set, load| {
         let rate = format!("{load} rate");
@@ -95,11 +115,31 @@ fn lists(engine: &str) -> Vec<Goal> {
             &by("list", WIRE, "list", direct),
         ),
         Set::new("13a", COPYING)
-            .most(&of("list of 10,000 by the null backend's"), "x", &[1.2], &null("list"))
-            .most(&of("first byte of a list"), "ms", &[20.0], &median("list first byte", aggregated))
-            .most(&of("list by label"), "ms", &[2.0], &median("label", aggregated)),
+            .most(
+                &of("list of 10,000 by the null backend's"),
+                "x",
+                &[1.2],
+                &null("list"),
+            )
+            .most(
+                &of("first byte of a list"),
+                "ms",
+                &[20.0],
+                &median("list first byte", aggregated),
+            )
+            .most(
+                &of("list by label"),
+                "ms",
+                &[2.0],
+                &median("label", aggregated),
+            ),
         Set::new("19", COPYING)
-            .most(&of("page of 500 by the null backend's"), "x", &[1.2], &null("page"))
+            .most(
+                &of("page of 500 by the null backend's"),
+                "x",
+                &[1.2],
+                &null("page"),
+            )
             .most(
                 &of("page of 500 by the null backend's, gzip"),
                 "x",
@@ -114,7 +154,8 @@ fn lists(engine: &str) -> Vec<Goal> {
 fn clients(engine: &str) -> Vec<Goal> {
     let aggregated = &format!("{engine} aggregated");
     let of = |what: &str| format!("{what} on {engine}");
-    let cost = |metric: &str, process: &str| median(&format!("{metric} CPU of {process}"), aggregated);
+    let cost =
+        |metric: &str, process: &str| median(&format!("{metric} CPU of {process}"), aggregated);
     Set::new("19", "compression of the whole text")
         .most(
             &of("processor time of the server for a list of 10,000, gzip"),
@@ -152,10 +193,30 @@ fn watches(engine: &str) -> Vec<Goal> {
     let mut sets = vec![
         Set::new("13.20", COPYING).least(&of("fan-out by the wire's"), "x", &[0.5, 0.8], &fan_out),
         Set::new("13a", waiting)
-            .most(&of("watch at 50/s, p50"), "ms", &[2.0], &median("watch@50/s p50", aggregated))
-            .most(&of("watch at 50/s, p99"), "ms", &[5.0], &median("watch@50/s p99", aggregated))
-            .most(&of("watch at 1,000/s, p50"), "ms", &[3.0], &median("watch@1000/s p50", direct))
-            .most(&of("watch at 1,000/s, p99"), "ms", &[10.0], &median("watch@1000/s p99", direct)),
+            .most(
+                &of("watch at 50/s, p50"),
+                "ms",
+                &[2.0],
+                &median("watch@50/s p50", aggregated),
+            )
+            .most(
+                &of("watch at 50/s, p99"),
+                "ms",
+                &[5.0],
+                &median("watch@50/s p99", aggregated),
+            )
+            .most(
+                &of("watch at 1,000/s, p50"),
+                "ms",
+                &[3.0],
+                &median("watch@1000/s p50", direct),
+            )
+            .most(
+                &of("watch at 1,000/s, p99"),
+                "ms",
+                &[10.0],
+                &median("watch@1000/s p99", direct),
+            ),
     ];
     if engine == POSTGRES {
         let across = median("watch@1000/s p99", ACROSS);
@@ -180,11 +241,36 @@ fn sizes(engine: &str) -> Vec<Goal> {
     let sets = [
         Set::new("13.11", buffers).least(&of(crd), "x", &[25.0, 45.0], &memory),
         Set::new("13a", buffers)
-            .most(&of("growth of the kube-apiserver"), "MiB", &[25.0], &here("kube-apiserver growth"))
-            .most(&of("memory of the server"), "MiB", &[60.0], &here("server memory"))
-            .most(&of("killed to serving"), "s", &[1.0], &here("killed to serving"))
-            .most(&of("WAL an update that changes nothing"), "bytes", &[1.0], &here("no-op update WAL")),
-        Set::new("13a", stored).most(&of("disk a report"), "bytes", &[1300.0], &here("disk a report")),
+            .most(
+                &of("growth of the kube-apiserver"),
+                "MiB",
+                &[25.0],
+                &here("kube-apiserver growth"),
+            )
+            .most(
+                &of("memory of the server"),
+                "MiB",
+                &[60.0],
+                &here("server memory"),
+            )
+            .most(
+                &of("killed to serving"),
+                "s",
+                &[1.0],
+                &here("killed to serving"),
+            )
+            .most(
+                &of("WAL an update that changes nothing"),
+                "bytes",
+                &[1.0],
+                &here("no-op update WAL"),
+            ),
+        Set::new("13a", stored).most(
+            &of("disk a report"),
+            "bytes",
+            &[1300.0],
+            &here("disk a report"),
+        ),
         Set::new("19", buffers).most(
             &of("memory of the server after all rounds"),
             "MiB",
