@@ -1,7 +1,7 @@
 //! Switches the report APIs to the server and back, again and again, and says what clients noticed.
 //! See `hack/chaos`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,6 +17,17 @@ use testreports::Input;
 const MINUTES: u64 = 10;
 /// kube-apiservers.
 const APISERVERS: usize = 2;
+/// The audit policy of `--audit`.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Metadata
+    verbs: [create, update, patch, delete, deletecollection]
+    resources: [{group: wgpolicyk8s.io}, {group: reports.kyverno.io}]
+  - level: None
+";
 
 /// Switches the report APIs to the server and back, again and again, under load and faults.
 #[derive(Parser, Debug)]
@@ -49,6 +60,9 @@ struct Args {
     /// Leave the cluster for a look.
     #[arg(long)]
     keep: bool,
+    /// Folder, which is made, for audit.log: who changed which report at which kube-apiserver.
+    #[arg(long, value_name = "FOLDER")]
+    audit: Option<PathBuf>,
     /// Server and migration as processes on a control plane, without nodes, pods and operator.
     #[arg(long)]
     processes: bool,
@@ -75,7 +89,7 @@ async fn run(args: Args) -> anyhow::Result<bool> {
         let processes = Processes::start(&GROUPS, args.reports, args.keep).await?;
         Box::new(ProcessDriver::start(processes).await?)
     } else {
-        let line = Takeover::prepare(line(&args), say).await?;
+        let line = Takeover::prepare(line(&args)?, say).await?;
         Box::new(NodeDriver::start(line).await?)
     };
     let outcome = chaos::run(driver.as_ref(), &options, &say).await?;
@@ -103,13 +117,27 @@ fn options(args: &Args) -> ChaosOptions {
     }
 }
 
-fn line(args: &Args) -> TakeoverOptions {
+/// Returns the arguments by which the kube-apiservers write an audit log into a folder.
+fn audit(folder: &Path) -> anyhow::Result<Vec<String>> {
+    std::fs::create_dir_all(folder)?;
+    let folder = folder.canonicalize()?;
+    let (policy, log) = (folder.join("policy.yaml"), folder.join("audit.log"));
+    std::fs::write(&policy, AUDIT_POLICY)?;
+    Ok(vec![
+        format!("--audit-policy-file={}", policy.display()),
+        format!("--audit-log-path={}", log.display()),
+    ])
+}
+
+fn line(args: &Args) -> anyhow::Result<TakeoverOptions> {
+    let audit = args.audit.as_deref().map(audit).transpose()?;
     let cluster = ClusterOptions {
         apiservers: APISERVERS,
         detached: args.keep,
+        apiserver_args: audit.unwrap_or_default(),
         ..ClusterOptions::node()
     };
-    TakeoverOptions {
+    Ok(TakeoverOptions {
         reports: args.reports,
         input: Input::detect(),
         rate: f64::from(args.rate),
@@ -118,5 +146,5 @@ fn line(args: &Args) -> TakeoverOptions {
         cluster,
         database: args.database.into(),
         incumbent: None,
-    }
+    })
 }

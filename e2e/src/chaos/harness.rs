@@ -253,7 +253,7 @@ async fn requesters(cluster: &Cluster, tally: &Arc<Tally>) -> Result<Vec<Request
         config.auth_info.impersonate = Some("chaos".to_owned());
         config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
         let client = strict_client(config)?;
-        requesters.push(Requester::new(client, Arc::clone(tally)));
+        requesters.push(Requester::new(client, index, Arc::clone(tally)));
     }
     Ok(requesters)
 }

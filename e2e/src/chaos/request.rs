@@ -63,15 +63,21 @@ impl Answer {
 #[derive(Clone)]
 pub struct Requester {
     client: Client,
+    /// The kube-apiserver of the client.
+    apiserver: usize,
     /// The count of everything.
     pub tally: Arc<Tally>,
 }
 
 impl Requester {
-    /// Returns a requester on a client that does not retry by itself.
+    /// Returns a requester on a client of one kube-apiserver that does not retry by itself.
     #[must_use]
-    pub fn new(client: Client, tally: Arc<Tally>) -> Self {
-        Self { client, tally }
+    pub fn new(client: Client, apiserver: usize, tally: Arc<Tally>) -> Self {
+        Self {
+            client,
+            apiserver,
+            tally,
+        }
     }
 
     /// Sends a request; waits and sends it again as long as it is told to.
@@ -87,6 +93,7 @@ impl Requester {
 
     async fn tried(&self, method: &Method, uri: &str, body: Option<(&str, &Value)>) -> Answer {
         for tries in 0.. {
+            self.tally.ready(self.apiserver).await;
             let once = self.once(method, uri, body);
             let once = tokio::time::timeout(LIMIT, once).await;
             let (status, headers, value) = match once {

@@ -151,7 +151,15 @@ impl Run<'_> {
                 what: planned.fault.to_string(),
                 at: tally.seconds(),
             };
-            let window = driver.strike(planned.fault, planned.length).await?;
+            let restarted = planned.fault.restarts();
+            if restarted.is_some() {
+                tally.starting(restarted);
+            }
+            let window = driver.strike(planned.fault, planned.length).await;
+            if restarted.is_some() {
+                tally.starting(None);
+            }
+            let window = window?;
             Ok::<_, ChaosError>((struck, window))
         }));
         let (switched, struck) = tokio::join!(switch, strikes);

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tokio::sync::watch;
 
 use super::ledger::Key;
 
@@ -123,6 +124,8 @@ pub struct Tally {
     began: Instant,
     requests: AtomicU64,
     inner: Mutex<Inner>,
+    /// The kube-apiserver that is being started.
+    starting: watch::Sender<Option<usize>>,
 }
 
 impl Default for Tally {
@@ -131,6 +134,7 @@ impl Default for Tally {
             began: Instant::now(),
             requests: AtomicU64::new(0),
             inner: Mutex::default(),
+            starting: watch::Sender::new(None),
         }
     }
 }
@@ -149,6 +153,18 @@ impl Tally {
     /// Goes on to another moment of the run.
     pub fn go(&self, change: impl FnOnce(&mut Moment)) {
         change(&mut self.inner().moment);
+    }
+
+    /// Notes that a kube-apiserver is being started, or that none is.
+    pub fn starting(&self, apiserver: Option<usize>) {
+        self.starting.send_replace(apiserver);
+    }
+
+    /// Waits while a kube-apiserver is being started, as a load balancer has its clients do.
+    pub async fn ready(&self, apiserver: usize) {
+        let mut starting = self.starting.subscribe();
+        // It ends well: the sender is here.
+        drop(starting.wait_for(|now| *now != Some(apiserver)).await);
     }
 
     /// Returns the seconds since the start.
@@ -203,13 +219,15 @@ impl Tally {
 
     /// Counts a flaw, which may be explained at the end of the round.
     pub fn suspect(&self, flaw: Flaw, key: Option<&Key>, text: impl FnOnce() -> String) {
+        let seconds = self.seconds();
         let mut inner = self.inner();
         if inner.moment.disputed {
+            let direction = inner.moment.direction;
             inner.suspects.push(Suspect {
                 flaw,
                 key: key.cloned(),
                 at: tokio::time::Instant::now(),
-                text: text(),
+                text: format!("found at {seconds:.1} s, {direction:?}: {}", text()),
             });
             return;
         }
@@ -311,5 +329,21 @@ mod tests {
         let longest = (Duration::from_millis(5), "a".to_owned());
         assert_eq!(tally.longest(Direction::Back), longest);
         assert_eq!(tally.longest(Direction::Forward).0, Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn requests_wait_for_the_kube_apiserver_that_is_being_started() {
+        let tally = Tally::default();
+        tally.starting(Some(1));
+        tally.ready(0).await;
+        {
+            let ready = tally.ready(1);
+            tokio::pin!(ready);
+            let early = tokio::time::timeout(Duration::from_millis(50), ready.as_mut());
+            assert!(early.await.is_err());
+            tally.starting(None);
+            ready.await;
+        }
+        tally.ready(1).await;
     }
 }
