@@ -30,6 +30,11 @@ app.kubernetes.io/part-of: reports-server
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end -}}
 {{- end }}
 
+{{/* Name under which Prometheus verifies the certificate of the operator's metrics. */}}
+{{- define "reports-server-operator.metricsHost" -}}
+{{- .Values.metrics.serverName | default (printf "reports-server-operator-metrics.%s.svc" .Release.Namespace) }}
+{{- end }}
+
 {{/* Pod of a hook: the root, the account, and the arguments. */}}
 {{- define "reports-server-operator.hookPod" -}}
 {{- $root := index . 0 -}}
