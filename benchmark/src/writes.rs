@@ -22,6 +22,19 @@ const DELETE_OPTIONS: &str = r#"{"kind":"DeleteOptions","apiVersion":"v1"}"#;
 /// Connections that read the versions for the updates.
 const READERS: usize = 8;
 
+/// Deals requests out to this many connections and measures them.
+async fn send(
+    book: &mut Book,
+    metric: &str,
+    target: &Target,
+    requests: Vec<Request>,
+    connections: usize,
+) -> anyhow::Result<()> {
+    let work = Fixed::deal(requests, connections);
+    measure::load(book, metric, target, work).await?;
+    Ok(())
+}
+
 /// Creates the base set, each report once.
 ///
 /// # Errors
@@ -41,9 +54,7 @@ pub async fn base(
             Request::new(Method::POST, target.collection(&space), body)
         })
         .collect();
-    let work = Fixed::deal(requests, connections);
-    measure::load(book, "load", target, work).await?;
-    Ok(())
+    send(book, "load", target, requests, connections).await
 }
 
 /// Creates new reports, then deletes each by name, as clients do.
@@ -66,17 +77,16 @@ pub async fn create(
             Request::new(Method::POST, &collection, body)
         })
         .collect();
-    let work = Fixed::deal(requests, connections);
-    measure::load(book, &format!("create@{connections}"), target, work).await?;
+    let metric = format!("create@{connections}");
+    send(book, &metric, target, requests, connections).await?;
     let requests = (0..count)
         .map(|index| {
             let path = format!("{collection}/{}", name(index));
             Request::new(Method::DELETE, path, DELETE_OPTIONS)
         })
         .collect();
-    let work = Fixed::deal(requests, connections);
-    measure::load(book, &format!("delete@{connections}"), target, work).await?;
-    Ok(())
+    let metric = format!("delete@{connections}");
+    send(book, &metric, target, requests, connections).await
 }
 
 /// Puts reports of the base set back as they are.
@@ -98,9 +108,8 @@ pub async fn no_op(
         puts.push(Request::new(Method::PUT, path, read.body));
     }
     let requests = puts.into_iter().cycle().take(count).collect();
-    let work = Fixed::deal(requests, connections);
-    measure::load(book, &format!("no-op@{connections}"), target, work).await?;
-    Ok(())
+    let metric = format!("no-op@{connections}");
+    send(book, &metric, target, requests, connections).await
 }
 
 /// Updates reports of the base set with their resource versions, under the name of the change.
@@ -257,7 +266,6 @@ pub async fn get(
             Request::get(target.base(index))
         })
         .collect();
-    let work = Fixed::deal(requests, connections);
-    measure::load(book, &format!("get@{connections}"), target, work).await?;
-    Ok(())
+    let metric = format!("get@{connections}");
+    send(book, &metric, target, requests, connections).await
 }

@@ -40,15 +40,23 @@ impl Set {
         }
     }
 
-    fn add(mut self, what: String, unit: &'static str, bound: Bound, from: Derivation) -> Self {
-        self.goals.push(Goal {
-            source: self.source,
-            what,
+    /// Adds a goal for each of the bounds.
+    fn add(
+        mut self,
+        what: &str,
+        unit: &'static str,
+        bounds: impl Iterator<Item = Bound>,
+        from: &Derivation,
+    ) -> Self {
+        let (source, cost) = (self.source, self.cost);
+        self.goals.extend(bounds.map(|bound| Goal {
+            source,
+            what: what.to_owned(),
             unit,
             bound,
-            from,
-            cost: self.cost,
-        });
+            from: from.clone(),
+            cost,
+        }));
         self
     }
 
@@ -60,9 +68,7 @@ impl Set {
         bounds: &[f64],
         from: &Derivation,
     ) -> Self {
-        bounds.iter().fold(self, |set, bound| {
-            set.add(what.to_owned(), unit, Bound::AtLeast(*bound), from.clone())
-        })
+        self.add(what, unit, bounds.iter().copied().map(Bound::AtLeast), from)
     }
 
     /// Adds a figure that may be as large as each of the bounds.
@@ -73,8 +79,6 @@ impl Set {
         bounds: &[f64],
         from: &Derivation,
     ) -> Self {
-        bounds.iter().fold(self, |set, bound| {
-            set.add(what.to_owned(), unit, Bound::AtMost(*bound), from.clone())
-        })
+        self.add(what, unit, bounds.iter().copied().map(Bound::AtMost), from)
     }
 }
