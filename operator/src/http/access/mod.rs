@@ -1,5 +1,5 @@
-//! Who may read the metrics: the kube-apiserver says whose a token is (`TokenReview`), and whether that
-//! user may `get` the path (`SubjectAccessReview`).
+//! Access to the metrics. The kube-apiserver names the user of a token (`TokenReview`) and says whether
+//! that user may `get` the path (`SubjectAccessReview`).
 
 mod decide;
 
