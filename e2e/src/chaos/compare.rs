@@ -74,13 +74,41 @@ async fn page(requester: &Requester, uri: &str) -> Result<Value, ChaosError> {
     }
 }
 
+/// Reports the answer of each kube-apiserver about an object that was found wrong, so that a state
+/// which is gone is told from a list that lacked it.
+pub async fn look_again(requesters: &[Requester], key: &Key) {
+    let Key {
+        kind,
+        namespace,
+        name,
+    } = key;
+    let namespace = (!namespace.is_empty()).then_some(namespace.as_str());
+    let uri = format!("{}/{name}", kind.path(namespace));
+    for (apiserver, requester) in requesters.iter().enumerate() {
+        let answer = requester.call(Method::GET, &uri, None).await;
+        let metadata = match &answer {
+            Answer::Said(_, object) => object["metadata"].to_string(),
+            Answer::Unclear(_) => String::new(),
+        };
+        let status = answer.text();
+        tracing::warn!(uri, apiserver, status, metadata, "looked at again");
+    }
+}
+
 /// The faults that were found, so that none is counted in every round.
 #[derive(Default)]
 pub struct Comparison(HashSet<Key>);
 
 impl Comparison {
-    /// Counts lost objects and those that have come back.
-    pub fn compare(&mut self, found: &BTreeMap<Key, Found>, ledger: &Ledger, tally: &Tally) {
+    /// Counts lost objects and those that have come back; returns those that were not counted
+    /// before.
+    pub fn compare(
+        &mut self,
+        found: &BTreeMap<Key, Found>,
+        ledger: &Ledger,
+        tally: &Tally,
+    ) -> Vec<Key> {
+        let known = self.0.clone();
         let background = ledger.background();
         ledger.each(|key, history| {
             if let Some((flaw, why)) = judge(&history.expected(), found.get(key)) {
@@ -102,6 +130,7 @@ impl Comparison {
                 self.count(tally, Flaw::Resurrected, key, "is there and nobody made it");
             }
         }
+        self.0.difference(&known).cloned().collect()
     }
 
     fn count(&mut self, tally: &Tally, flaw: Flaw, key: &Key, why: &str) {

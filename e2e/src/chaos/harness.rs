@@ -37,6 +37,8 @@ const START_LIMIT: Duration = Duration::from_mins(1);
 const SETTLE_LIMIT: Duration = Duration::from_secs(40);
 /// Pause between two looks at them.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Most objects of one check that are looked at again after they were found wrong.
+const LOOKED_AT: usize = 5;
 /// Path of the server's view of the objects that it stores.
 const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
 
@@ -150,7 +152,10 @@ impl Harness {
         self.clientgo.check()?;
         self.caught_up().await;
         let found = compare::list(&self.requesters[0], &self.kinds).await?;
-        self.comparison.compare(&found, &self.ledger, &self.tally);
+        let wrong = self.comparison.compare(&found, &self.ledger, &self.tally);
+        for key in wrong.iter().take(LOOKED_AT) {
+            compare::look_again(&self.requesters, key).await;
+        }
         counter::check(&self.counters, &self.ledger, &self.tally);
         for observer in &self.observers {
             observer.settle();
