@@ -10,13 +10,11 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
-use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::*;
 
 use super::issue::BACKDATE;
-use super::pair::Pair;
 use super::plan::{CaInfo, Fingerprint, LeafInfo};
 use super::time::plus;
 
@@ -59,18 +57,6 @@ pub(super) fn fingerprint_of(pem: &str) -> Option<Fingerprint> {
 pub(super) fn is_key(pem: &str) -> bool {
     let key = PrivateKeyDer::from_pem_slice(pem.as_bytes());
     key.is_ok_and(|key| ring::sign::any_supported_type(&key).is_ok())
-}
-
-/// Returns whether the key belongs to the certificate.
-pub(super) fn matches(pair: &Pair) -> bool {
-    let (Some(cert), Ok(key)) = (
-        der(&pair.cert),
-        PrivateKeyDer::from_pem_slice(pair.key.as_bytes()),
-    ) else {
-        return false;
-    };
-    ring::sign::any_supported_type(&key)
-        .is_ok_and(|key| CertifiedKey::new(vec![cert], key).keys_match().is_ok())
 }
 
 /// Returns a certificate's beginning and end. Ours begin [`BACKDATE`] before their

@@ -8,14 +8,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use rustls::crypto::ring::sign::any_supported_type;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tracing::{info, warn};
 
-use crate::certs::{Pair, SELF_SIGNED_VALIDITY, TLS_CRT, TLS_KEY, self_signed};
+use crate::certs::{Pair, PairError, SELF_SIGNED_VALIDITY, TLS_CRT, TLS_KEY, self_signed};
 
 /// Interval of looks at files and clock. The kubelet brings a changed Secret within about a minute.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -31,16 +28,9 @@ pub enum CertificateError {
         /// The error of the system.
         source: io::Error,
     },
-    /// A certificate or a key is not in PEM.
-    #[error("tls.crt or tls.key is not in PEM: {0}")]
-    Pem(#[source] pem::Error),
-    /// There is none.
-    #[error("tls.crt holds no certificate")]
-    Empty,
-    /// The key is of a kind that is not known, or of another certificate; the latter is usual for a
-    /// moment while both files are exchanged.
-    #[error("tls.key cannot be used with tls.crt: {0}")]
-    Key(#[source] rustls::Error),
+    /// The files do not belong together, or are no certificate and key.
+    #[error(transparent)]
+    Pair(#[from] PairError),
     /// None could be made.
     #[error("a certificate could not be issued: {0}")]
     Issue(#[source] rcgen::Error),
@@ -147,7 +137,7 @@ fn own(dns_names: &[String], now: Timestamp) -> Result<Current, CertificateError
     let (pair, due) =
         self_signed(dns_names, now, SELF_SIGNED_VALIDITY).map_err(CertificateError::Issue)?;
     Ok(Current {
-        key: certified(&pair)?,
+        key: Arc::new(pair.certified()?),
         pair,
         due: Some(due),
     })
@@ -160,7 +150,7 @@ fn from_files(folder: &Path) -> Result<Current, CertificateError> {
         key: read(folder.join(TLS_KEY))?,
     };
     Ok(Current {
-        key: certified(&pair)?,
+        key: Arc::new(pair.certified()?),
         pair,
         due: None,
     })
@@ -171,21 +161,6 @@ fn read(path: PathBuf) -> Result<String, CertificateError> {
         Ok(text) => Ok(text),
         Err(source) => Err(CertificateError::Read { path, source }),
     }
-}
-
-/// Returns a certificate as TLS uses it.
-fn certified(pair: &Pair) -> Result<Arc<CertifiedKey>, CertificateError> {
-    let chain = CertificateDer::pem_slice_iter(pair.cert.as_bytes())
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(CertificateError::Pem)?;
-    if chain.is_empty() {
-        return Err(CertificateError::Empty);
-    }
-    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(CertificateError::Pem)?;
-    let key = any_supported_type(&key).map_err(CertificateError::Key)?;
-    let certified = CertifiedKey::new(chain, key);
-    certified.keys_match().map_err(CertificateError::Key)?;
-    Ok(Arc::new(certified))
 }
 
 #[cfg(test)]
