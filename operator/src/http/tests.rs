@@ -101,6 +101,16 @@ impl Secured {
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
         Ok(request(stream, "/metrics", token).await)
     }
+
+    /// Returns the answer for the reader, about whom the kube-apiserver is asked.
+    async fn get_reviewed(&self, trusted: &Pair, server: &mut Server, allowed: bool) -> String {
+        let answers = async {
+            say_who(server, "good", reader()).await;
+            say_whether(server, allowed).await;
+        };
+        let (answer, ()) = tokio::join!(self.get(trusted, Some("good")), answers);
+        answer.unwrap()
+    }
 }
 
 fn issue() -> Pair {
@@ -216,12 +226,7 @@ async fn a_reader_who_may_is_asked_about_once() {
     let (client, mut server) = testing::pair();
     let pair = issue();
     let secured = Secured::start(client, &pair).await;
-    let answers = async {
-        say_who(&mut server, "good", reader()).await;
-        say_whether(&mut server, true).await;
-    };
-    let (answer, ()) = tokio::join!(secured.get(&pair, Some("good")), answers);
-    let answer = answer.unwrap();
+    let answer = secured.get_reviewed(&pair, &mut server, true).await;
     assert!(has_metrics(&answer), "{answer}");
     // Nobody answers a second question.
     let again = secured.get(&pair, Some("good")).await.unwrap();
@@ -234,12 +239,7 @@ async fn a_reader_who_may_not_is_refused() {
     let (client, mut server) = testing::pair();
     let pair = issue();
     let secured = Secured::start(client, &pair).await;
-    let answers = async {
-        say_who(&mut server, "good", reader()).await;
-        say_whether(&mut server, false).await;
-    };
-    let (answer, ()) = tokio::join!(secured.get(&pair, Some("good")), answers);
-    let answer = answer.unwrap();
+    let answer = secured.get_reviewed(&pair, &mut server, false).await;
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     assert!(answer.contains(READER), "{answer}");
     secured.running.stop().await;
@@ -273,12 +273,7 @@ async fn a_kube_apiserver_that_does_not_say_admits_nobody_and_is_asked_again() {
     let (answer, ()) = tokio::join!(secured.get(&pair, Some("good")), refused);
     let answer = answer.unwrap();
     assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
-    let answers = async {
-        say_who(&mut server, "good", reader()).await;
-        say_whether(&mut server, true).await;
-    };
-    let (answer, ()) = tokio::join!(secured.get(&pair, Some("good")), answers);
-    let answer = answer.unwrap();
+    let answer = secured.get_reviewed(&pair, &mut server, true).await;
     assert!(has_metrics(&answer), "{answer}");
     secured.running.stop().await;
 }
