@@ -26,6 +26,7 @@ pub use plan::{
     CaInfo, DatabaseLeaf, DatabaseNames, Fingerprint, LeafInfo, Observed, Policy, Rotation, Why,
     plan,
 };
+pub use x509::validity_of;
 
 /// The reason why certificates could not be issued.
 #[derive(Debug, thiserror::Error)]

@@ -68,7 +68,8 @@ fn validity(cert: &X509Certificate<'_>) -> Option<(Timestamp, Timestamp)> {
 }
 
 /// Returns the beginning and the end of the first certificate of a PEM text.
-pub(super) fn validity_of(pem: &str) -> Option<(Timestamp, Timestamp)> {
+#[must_use]
+pub fn validity_of(pem: &str) -> Option<(Timestamp, Timestamp)> {
     let der = der(pem)?;
     let (_, cert) = X509Certificate::from_der(&der).ok()?;
     let begin = Timestamp::from_second(cert.validity().not_before.timestamp()).ok()?;

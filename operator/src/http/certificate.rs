@@ -12,7 +12,10 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tracing::{info, warn};
 
-use crate::certs::{Pair, PairError, SELF_SIGNED_VALIDITY, TLS_CRT, TLS_KEY, self_signed};
+use crate::certs::{
+    Pair, PairError, SELF_SIGNED_VALIDITY, TLS_CRT, TLS_KEY, self_signed, validity_of,
+};
+use crate::metrics::{CertificateSource, Metrics};
 
 /// Interval of looks at files and clock. The kubelet brings a changed Secret within about a minute.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -53,6 +56,15 @@ struct Current {
     pair: Pair,
     /// The time from which on another one takes its place; none where somebody else issues it.
     due: Option<Timestamp>,
+}
+
+impl Current {
+    const fn source(&self) -> CertificateSource {
+        match self.due {
+            Some(_) => CertificateSource::Operator,
+            None => CertificateSource::Files,
+        }
+    }
 }
 
 impl Certificates {
@@ -102,12 +114,22 @@ impl Certificates {
         Ok(is_new)
     }
 
-    /// Looks again and again for as long as it is polled.
-    pub(super) async fn follow(&self) {
+    /// Shows beginning and end of the certificate in use.
+    pub(super) fn show(&self, metrics: &Metrics) {
+        let current = self.current.load();
+        let validity = validity_of(&current.pair.cert);
+        let validity = validity.map(|(begin, end)| (begin.as_second(), end.as_second()));
+        metrics.served_with(current.source(), validity);
+    }
+
+    /// Looks again and again for as long as it is polled, and shows what is in use.
+    pub(super) async fn follow(&self, metrics: &Metrics) {
         let mut said = String::new();
         loop {
             tokio::time::sleep(INTERVAL).await;
-            match self.look(Timestamp::now()) {
+            let looked = self.look(Timestamp::now());
+            self.show(metrics);
+            match looked {
                 Ok(is_new) => {
                     said.clear();
                     if is_new {
@@ -225,6 +247,32 @@ mod tests {
             );
         }
         assert_ne!(own, first);
+    }
+
+    #[test]
+    fn metrics_show_the_certificate_in_use() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let now = Timestamp::now();
+        let path = folder.path().to_owned();
+        let certificates = Certificates::new(Some(path), names(), now).unwrap();
+        let metrics = Metrics::new();
+        let end_of = |source: &str| {
+            certificates.show(&metrics);
+            let start = format!(
+                "reports_server_operator_metrics_certificate_expiry_timestamp_seconds\
+                 {{source=\"{source}\"}} "
+            );
+            let text = metrics.encode().unwrap();
+            let end = text.lines().find_map(|line| line.strip_prefix(&start));
+            end.map(|end| end.parse::<i64>().unwrap())
+        };
+        let own = (now + SELF_SIGNED_VALIDITY).as_second();
+        assert_eq!((end_of("operator"), end_of("files")), (Some(own), None));
+        let theirs = self_signed(&names(), now, DAY).unwrap().0;
+        write(folder.path(), &theirs);
+        assert!(certificates.look(now).unwrap());
+        let end = plus(now, 1).as_second();
+        assert_eq!((end_of("operator"), end_of("files")), (None, Some(end)));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connections::CONNECTIONS;
 use super::*;
-use crate::certs::{Pair, SELF_SIGNED_VALIDITY, TLS_CRT, TLS_KEY, self_signed};
+use crate::certs::{Pair, SELF_SIGNED_VALIDITY, TLS_CRT, TLS_KEY, self_signed, validity_of};
 use crate::metrics::Metrics;
 use crate::testing::{self, Server};
 
@@ -164,6 +164,16 @@ fn has_metrics(answer: &str) -> bool {
         && answer.trim_end().ends_with("# EOF")
 }
 
+/// Returns the line that shows the end of a certificate out of files.
+fn end_of(pair: &Pair) -> String {
+    let (_, end) = validity_of(&pair.cert).unwrap();
+    format!(
+        "\nreports_server_operator_metrics_certificate_expiry_timestamp_seconds\
+         {{source=\"files\"}} {}\n",
+        end.as_second()
+    )
+}
+
 /// Answers the question whose a token is.
 async fn say_who(server: &mut Server, token: &str, status: Value) {
     let received = server.next().await;
@@ -228,6 +238,7 @@ async fn a_reader_who_may_is_asked_about_once() {
     let secured = Secured::start(client, &pair).await;
     let answer = secured.get_reviewed(&pair, &mut server, true).await;
     assert!(has_metrics(&answer), "{answer}");
+    assert!(answer.contains(&end_of(&pair)), "{answer}");
     // Nobody answers a second question.
     let again = secured.get(&pair, Some("good")).await.unwrap();
     assert!(has_metrics(&again), "{again}");
