@@ -32,6 +32,7 @@ use super::workload;
 use crate::database::known::Known;
 use crate::database::managed::Managed;
 use crate::migration::GroupStatus;
+use crate::refusals::{Meaning, passing};
 use crate::said::said;
 use crate::{certs, images};
 
@@ -75,6 +76,27 @@ pub enum State<'a> {
     },
     /// The object is being deleted.
     Deleting,
+}
+
+impl State<'_> {
+    /// Returns the state after an error; `refusal` is the meaning where a right was refused.
+    #[must_use]
+    pub fn failed(message: String, refusal: Option<Meaning>) -> Self {
+        let forbidden = refusal == Some(Meaning::Missing);
+        let message = match refusal {
+            Some(Meaning::Passing(_)) => passing(&message),
+            _ => message,
+        };
+        Self::Failed { message, forbidden }
+    }
+}
+
+/// Returns whether the status tells that the operator lacks a right.
+#[must_use]
+pub fn tells_forbidden(object: &ReportsServer) -> bool {
+    let conditions = object.status.iter().flat_map(|status| &status.conditions);
+    let mut stalled = conditions.filter(|condition| condition.type_ == types::STALLED);
+    stalled.any(|stalled| stalled.status == "True" && stalled.reason == reasons::FORBIDDEN)
 }
 
 /// Returns the status after a reconciliation. Parts that it did not reach stay as they were.

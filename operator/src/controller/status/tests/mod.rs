@@ -4,6 +4,7 @@ mod admission;
 mod managed;
 mod moving;
 mod other_database;
+mod refused;
 mod upgrade;
 
 use crds::v1alpha1::status::{MigrationPhase, ServedBy};
