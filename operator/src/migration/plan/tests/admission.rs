@@ -1,4 +1,4 @@
-//! What would lose its effect by a switch.
+//! Policies, webhooks and quotas that a switch would leave without effect.
 
 use super::*;
 use crate::migration::observe::bypass::Bypass;

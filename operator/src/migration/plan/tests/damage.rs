@@ -1,4 +1,4 @@
-//! What others have changed or lost.
+//! States that others have caused: taken away, led away, lost.
 
 use super::*;
 

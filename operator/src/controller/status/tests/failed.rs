@@ -1,4 +1,5 @@
-//! Refusals of rights: those of a kube-apiserver that has just started, and missing rights.
+//! Steps that failed, and refusals of rights: those of a kube-apiserver that has just started, and
+//! missing rights.
 
 use std::time::Duration;
 
@@ -50,4 +51,45 @@ fn another_error_is_told_as_it_is() {
     let status = compute(&object, &state, &[], at(0));
     assert_eq!(told(&status, types::RECONCILING), Some("no answer"));
     assert_eq!(condition(&status, types::STALLED), None);
+}
+
+#[test]
+fn a_failed_step_does_not_make_unready_what_is_served() {
+    let mut object = fixtures::object(spec());
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
+    object.status = Some(status_of(&object, &applied(true, true, true), &groups));
+    let state = State::Failed {
+        message: "cannot apply".into(),
+        forbidden: false,
+    };
+    let status = compute(&object, &state, &groups, at(9));
+    assert_eq!(
+        condition(&status, types::READY),
+        Some(("True", reasons::SERVING))
+    );
+    assert_eq!(
+        condition(&status, types::RECONCILING),
+        Some(("True", reasons::APPLY_FAILED))
+    );
+    assert_eq!(kstatus(&status, 3), "InProgress");
+}
+
+#[rstest]
+#[case(false, "InProgress")]
+#[case(true, "Failed")]
+fn a_failed_step_is_told(#[case] forbidden: bool, #[case] expected: &str) {
+    let object = fixtures::object(spec());
+    let state = State::Failed {
+        message: "cannot apply".into(),
+        forbidden,
+    };
+    let status = compute(&object, &state, &[], at(0));
+    assert_eq!(kstatus(&status, 3), expected);
+    let message = &status
+        .conditions
+        .iter()
+        .find(|c| c.type_ == types::READY)
+        .unwrap()
+        .message;
+    assert_eq!(message, "cannot apply");
 }
