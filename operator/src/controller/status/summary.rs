@@ -5,7 +5,8 @@ use crds::v1alpha1::status::MigrationPhase;
 use crds::v1alpha1::{ReportsServer, conditions as types, reasons};
 
 use super::conditions::{Conditions, Finding, Is};
-use super::{State, components, migration};
+use super::state::State;
+use super::{components, migration};
 use crate::certs;
 use crate::controller::workload;
 use crate::database::managed::Managed;
