@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod migration;
 pub mod names;
 pub mod operator_condition;
+mod refusals;
 mod said;
 pub mod security;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use super::pair::Pair;
 use super::plan::{CaInfo, Fingerprint, Observed};
 use super::x509::{
-    authorities, fingerprint_of, matches, read, read_ca, read_client, read_leaf, split, validity_of,
+    authorities, fingerprint_of, read, read_ca, read_client, read_leaf, split, validity_of,
 };
 
 /// Key of a certificate in a Secret of type `kubernetes.io/tls`.
@@ -67,7 +67,7 @@ impl Material {
     pub fn from_secrets(ca: Option<&Secret>, serving: Option<&Secret>) -> Self {
         let pair = ca
             .and_then(pair)
-            .filter(|pair| matches(pair) && read_ca(&pair.cert).is_some());
+            .filter(|pair| pair.matches() && read_ca(&pair.cert).is_some());
         let signing = pair.as_ref().and_then(|pair| fingerprint_of(&pair.cert));
         let mut previous: Vec<String> = Vec::new();
         let mut seen: Vec<Fingerprint> = signing.into_iter().collect();
@@ -94,7 +94,7 @@ impl Material {
                 previous.push(cert);
             }
         }
-        let leaf = serving.and_then(self::pair).filter(matches);
+        let leaf = serving.and_then(self::pair).filter(Pair::matches);
         Self {
             ca: pair,
             previous,
@@ -117,8 +117,8 @@ impl Material {
             }
         }
         Self {
-            database_server: server.and_then(pair).filter(matches),
-            database_client: client.and_then(pair).filter(matches),
+            database_server: server.and_then(pair).filter(Pair::matches),
+            database_client: client.and_then(pair).filter(Pair::matches),
             ..self
         }
     }

@@ -21,11 +21,12 @@ use given::Installed;
 pub use given::{Given, Problem};
 pub use issue::{SELF_SIGNED_VALIDITY, self_signed};
 pub use material::{CA_CRT, Material, TLS_CRT, TLS_KEY, Trusted};
-pub use pair::Pair;
+pub use pair::{Pair, PairError};
 pub use plan::{
     CaInfo, DatabaseLeaf, DatabaseNames, Fingerprint, LeafInfo, Observed, Policy, Rotation, Why,
     plan,
 };
+pub use x509::validity_of;
 
 /// The reason why certificates could not be issued.
 #[derive(Debug, thiserror::Error)]

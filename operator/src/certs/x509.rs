@@ -10,13 +10,11 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
-use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::*;
 
 use super::issue::BACKDATE;
-use super::pair::Pair;
 use super::plan::{CaInfo, Fingerprint, LeafInfo};
 use super::time::plus;
 
@@ -61,18 +59,6 @@ pub(super) fn is_key(pem: &str) -> bool {
     key.is_ok_and(|key| ring::sign::any_supported_type(&key).is_ok())
 }
 
-/// Returns whether the key belongs to the certificate.
-pub(super) fn matches(pair: &Pair) -> bool {
-    let (Some(cert), Ok(key)) = (
-        der(&pair.cert),
-        PrivateKeyDer::from_pem_slice(pair.key.as_bytes()),
-    ) else {
-        return false;
-    };
-    ring::sign::any_supported_type(&key)
-        .is_ok_and(|key| CertifiedKey::new(vec![cert], key).keys_match().is_ok())
-}
-
 /// Returns a certificate's beginning and end. Ours begin [`BACKDATE`] before their
 /// issue.
 fn validity(cert: &X509Certificate<'_>) -> Option<(Timestamp, Timestamp)> {
@@ -82,7 +68,8 @@ fn validity(cert: &X509Certificate<'_>) -> Option<(Timestamp, Timestamp)> {
 }
 
 /// Returns the beginning and the end of the first certificate of a PEM text.
-pub(super) fn validity_of(pem: &str) -> Option<(Timestamp, Timestamp)> {
+#[must_use]
+pub fn validity_of(pem: &str) -> Option<(Timestamp, Timestamp)> {
     let der = der(pem)?;
     let (_, cert) = X509Certificate::from_der(&der).ok()?;
     let begin = Timestamp::from_second(cert.validity().not_before.timestamp()).ok()?;

@@ -1,7 +1,7 @@
 //! The state that reconciliations share.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crds::v1alpha1::ReportsServer;
@@ -10,6 +10,7 @@ use kube::core::DeserializeGuard;
 use kube::runtime::reflector::Store;
 use kube::{Client, Resource, ResourceExt};
 use tokio::sync::{OnceCell, watch};
+use tokio::time::Instant;
 
 use super::build::{ServiceAccountRef, control_api_name};
 use super::validate::Validated;
@@ -18,6 +19,7 @@ use crate::database::check::Checks;
 use crate::events;
 use crate::metrics::Metrics;
 use crate::migration::{Owner, Supervisor};
+use crate::refusals::{Meaning, Refusals};
 
 /// A complete look even when nothing seems to have changed.
 pub(super) const RESYNC: Duration = Duration::from_mins(5);
@@ -41,6 +43,8 @@ pub struct Context {
     pub(super) cluster_uid: OnceCell<String>,
     /// Generation, by uid, for which leftovers were removed.
     pub(super) swept: Mutex<HashMap<String, Option<i64>>>,
+    /// Reconciliations that the kube-apiserver refused, by name.
+    pub(super) refusals: Mutex<HashMap<String, Refusals>>,
 }
 
 impl Context {
@@ -50,6 +54,26 @@ impl Context {
         self.watches.forget(name);
         self.forget_database(name);
         self.metrics.forget(name);
+        self.ended(name);
+    }
+
+    /// Notes that a reconciliation was refused, and returns the meaning of that.
+    pub(super) fn refused(&self, name: &str) -> Meaning {
+        let mut all = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let refusals = all.entry(name.to_owned()).or_default();
+        refusals.refused(Instant::now())
+    }
+
+    /// Notes that a reconciliation was not refused.
+    pub(super) fn ended(&self, name: &str) {
+        let mut all = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(name);
+    }
+
+    /// Returns the pause after a refusal that may pass.
+    pub(super) fn pause(&self, name: &str) -> Option<Duration> {
+        let all = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(name).and_then(Refusals::pause)
     }
 
     /// Watches what a specification depends on, and has its PostgreSQL examined.

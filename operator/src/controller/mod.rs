@@ -42,6 +42,7 @@ use self::report::report;
 use self::status::State;
 use self::validate::Refused;
 use crate::events;
+use crate::refusals::Meaning;
 
 #[cfg(test)]
 pub(crate) use build::config_reader_rules;
@@ -71,17 +72,34 @@ async fn reconcile(
         }
     };
     let result = Box::pin(attempt(object, &ctx)).await;
+    let refusal = refusal(object, &result, &ctx);
     if let Err(error) = &result
         && !error.is_conflict()
     {
-        let message = error.to_string();
-        let failed = State::Failed {
-            message,
-            forbidden: error.is_forbidden(),
-        };
+        let failed = State::failed(error.to_string(), refusal);
         report(object, &ctx, &failed).await?;
     }
     result
+}
+
+/// Returns the meaning of a refusal, where the reconciliation ended with one.
+fn refusal(
+    object: &ReportsServer,
+    result: &Result<Action, Error>,
+    ctx: &Context,
+) -> Option<Meaning> {
+    let name = object.name_any();
+    if !result.as_ref().is_err_and(Error::is_forbidden) {
+        ctx.ended(&name);
+        return None;
+    }
+    let meaning = ctx.refused(&name);
+    // An operator that has just started does not take back what another one has found.
+    Some(if status::tells_forbidden(object) {
+        Meaning::Missing
+    } else {
+        meaning
+    })
 }
 
 async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
@@ -134,5 +152,6 @@ fn error_policy(
         tokio::spawn(async move { events::publish(&publisher, &about, vec![event]).await });
         return Action::await_change();
     }
-    Action::requeue(error.retry_after())
+    let pause = ctx.pause(&name).unwrap_or_else(|| error.retry_after());
+    Action::requeue(pause)
 }

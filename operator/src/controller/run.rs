@@ -83,6 +83,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         api_services,
         cluster_uid: tokio::sync::OnceCell::new(),
         swept: std::sync::Mutex::default(),
+        refusals: std::sync::Mutex::default(),
         supervisor: supervisor.clone(),
     });
 

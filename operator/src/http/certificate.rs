@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use rustls::crypto::ring::sign::any_supported_type;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tracing::{info, warn};
 
-use crate::certs::{Pair, SELF_SIGNED_VALIDITY, TLS_CRT, TLS_KEY, self_signed};
+use crate::certs::{
+    Pair, PairError, SELF_SIGNED_VALIDITY, TLS_CRT, TLS_KEY, self_signed, validity_of,
+};
+use crate::metrics::{CertificateSource, Metrics};
 
 /// Interval of looks at files and clock. The kubelet brings a changed Secret within about a minute.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -31,16 +31,9 @@ pub enum CertificateError {
         /// The error of the system.
         source: io::Error,
     },
-    /// A certificate or a key is not in PEM.
-    #[error("tls.crt or tls.key is not in PEM: {0}")]
-    Pem(#[source] pem::Error),
-    /// There is none.
-    #[error("tls.crt holds no certificate")]
-    Empty,
-    /// The key is of a kind that is not known, or of another certificate; the latter is usual for a
-    /// moment while both files are exchanged.
-    #[error("tls.key cannot be used with tls.crt: {0}")]
-    Key(#[source] rustls::Error),
+    /// The files do not belong together, or are no certificate and key.
+    #[error(transparent)]
+    Pair(#[from] PairError),
     /// None could be made.
     #[error("a certificate could not be issued: {0}")]
     Issue(#[source] rcgen::Error),
@@ -63,6 +56,15 @@ struct Current {
     pair: Pair,
     /// The time from which on another one takes its place; none where somebody else issues it.
     due: Option<Timestamp>,
+}
+
+impl Current {
+    const fn source(&self) -> CertificateSource {
+        match self.due {
+            Some(_) => CertificateSource::Operator,
+            None => CertificateSource::Files,
+        }
+    }
 }
 
 impl Certificates {
@@ -112,12 +114,22 @@ impl Certificates {
         Ok(is_new)
     }
 
-    /// Looks again and again for as long as it is polled.
-    pub(super) async fn follow(&self) {
+    /// Shows beginning and end of the certificate in use.
+    pub(super) fn show(&self, metrics: &Metrics) {
+        let current = self.current.load();
+        let validity = validity_of(&current.pair.cert);
+        let validity = validity.map(|(begin, end)| (begin.as_second(), end.as_second()));
+        metrics.served_with(current.source(), validity);
+    }
+
+    /// Looks again and again for as long as it is polled, and shows what is in use.
+    pub(super) async fn follow(&self, metrics: &Metrics) {
         let mut said = String::new();
         loop {
             tokio::time::sleep(INTERVAL).await;
-            match self.look(Timestamp::now()) {
+            let looked = self.look(Timestamp::now());
+            self.show(metrics);
+            match looked {
                 Ok(is_new) => {
                     said.clear();
                     if is_new {
@@ -147,7 +159,7 @@ fn own(dns_names: &[String], now: Timestamp) -> Result<Current, CertificateError
     let (pair, due) =
         self_signed(dns_names, now, SELF_SIGNED_VALIDITY).map_err(CertificateError::Issue)?;
     Ok(Current {
-        key: certified(&pair)?,
+        key: Arc::new(pair.certified()?),
         pair,
         due: Some(due),
     })
@@ -160,7 +172,7 @@ fn from_files(folder: &Path) -> Result<Current, CertificateError> {
         key: read(folder.join(TLS_KEY))?,
     };
     Ok(Current {
-        key: certified(&pair)?,
+        key: Arc::new(pair.certified()?),
         pair,
         due: None,
     })
@@ -171,21 +183,6 @@ fn read(path: PathBuf) -> Result<String, CertificateError> {
         Ok(text) => Ok(text),
         Err(source) => Err(CertificateError::Read { path, source }),
     }
-}
-
-/// Returns a certificate as TLS uses it.
-fn certified(pair: &Pair) -> Result<Arc<CertifiedKey>, CertificateError> {
-    let chain = CertificateDer::pem_slice_iter(pair.cert.as_bytes())
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(CertificateError::Pem)?;
-    if chain.is_empty() {
-        return Err(CertificateError::Empty);
-    }
-    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).map_err(CertificateError::Pem)?;
-    let key = any_supported_type(&key).map_err(CertificateError::Key)?;
-    let certified = CertifiedKey::new(chain, key);
-    certified.keys_match().map_err(CertificateError::Key)?;
-    Ok(Arc::new(certified))
 }
 
 #[cfg(test)]
@@ -250,6 +247,32 @@ mod tests {
             );
         }
         assert_ne!(own, first);
+    }
+
+    #[test]
+    fn metrics_show_the_certificate_in_use() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let now = Timestamp::now();
+        let path = folder.path().to_owned();
+        let certificates = Certificates::new(Some(path), names(), now).unwrap();
+        let metrics = Metrics::new();
+        let end_of = |source: &str| {
+            certificates.show(&metrics);
+            let start = format!(
+                "reports_server_operator_metrics_certificate_expiry_timestamp_seconds\
+                 {{source=\"{source}\"}} "
+            );
+            let text = metrics.encode().unwrap();
+            let end = text.lines().find_map(|line| line.strip_prefix(&start));
+            end.map(|end| end.parse::<i64>().unwrap())
+        };
+        let own = (now + SELF_SIGNED_VALIDITY).as_second();
+        assert_eq!((end_of("operator"), end_of("files")), (Some(own), None));
+        let theirs = self_signed(&names(), now, DAY).unwrap().0;
+        write(folder.path(), &theirs);
+        assert!(certificates.look(now).unwrap());
+        let end = plus(now, 1).as_second();
+        assert_eq!((end_of("operator"), end_of("files")), (None, Some(end)));
     }
 
     #[test]

@@ -38,7 +38,34 @@ pub struct Secure {
 pub struct Endpoints {
     health: (TcpListener, Router),
     metrics: (TcpListener, Router),
-    tls: Option<(Arc<Certificates>, TlsAcceptor)>,
+    tls: Option<Tls>,
+}
+
+/// The parts of TLS that are at work while the metrics are served.
+struct Tls {
+    acceptor: TlsAcceptor,
+    certificates: Arc<Certificates>,
+    /// The metrics that show the certificate.
+    metrics: Metrics,
+}
+
+impl Tls {
+    fn new(certificates: Arc<Certificates>, metrics: Metrics) -> Result<Self, Error> {
+        let acceptor = connections::tls(certificates.clone()).map_err(Error::Tls)?;
+        certificates.show(&metrics);
+        Ok(Self {
+            acceptor,
+            certificates,
+            metrics,
+        })
+    }
+
+    async fn serve(self, listener: TcpListener, router: Router, end: CancellationToken) {
+        tokio::select! {
+            () = connections::serve(listener, self.acceptor, router, end) => {}
+            () = self.certificates.follow(&self.metrics) => {}
+        }
+    }
 }
 
 impl Endpoints {
@@ -56,8 +83,8 @@ impl Endpoints {
                 certificates,
                 access,
             }) => {
-                let tls = connections::tls(certificates.clone()).map_err(Error::Tls)?;
-                (Some(access), Some((certificates, tls)))
+                let tls = Tls::new(certificates, metrics.clone())?;
+                (Some(access), Some(tls))
             }
             None => (None, None),
         };
@@ -99,13 +126,10 @@ impl Endpoints {
         let health = connections::serve_plain(listener, router, end.clone());
         let (listener, router) = metrics;
         let metrics = async move {
-            let Some((certificates, tls)) = tls else {
+            let Some(tls) = tls else {
                 return connections::serve_plain(listener, router, end).await;
             };
-            tokio::select! {
-                () = connections::serve(listener, tls, router, end) => {}
-                () = certificates.follow() => {}
-            }
+            tls.serve(listener, router, end).await;
             Ok(())
         };
         let ((), ()) = tokio::try_join!(health, metrics).map_err(Error::Serve)?;

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connections::CONNECTIONS;
 use super::*;
-use crate::certs::{Pair, SELF_SIGNED_VALIDITY, TLS_CRT, TLS_KEY, self_signed};
+use crate::certs::{Pair, SELF_SIGNED_VALIDITY, TLS_CRT, TLS_KEY, self_signed, validity_of};
 use crate::metrics::Metrics;
 use crate::testing::{self, Server};
 
@@ -101,6 +101,16 @@ impl Secured {
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
         Ok(request(stream, "/metrics", token).await)
     }
+
+    /// Returns the answer for the reader, about whom the kube-apiserver is asked.
+    async fn get_reviewed(&self, trusted: &Pair, server: &mut Server, allowed: bool) -> String {
+        let answers = async {
+            say_who(server, "good", reader()).await;
+            say_whether(server, allowed).await;
+        };
+        let (answer, ()) = tokio::join!(self.get(trusted, Some("good")), answers);
+        answer.unwrap()
+    }
 }
 
 fn issue() -> Pair {
@@ -152,6 +162,16 @@ fn has_metrics(answer: &str) -> bool {
     answer.starts_with("HTTP/1.1 200")
         && answer.contains("application/openmetrics-text")
         && answer.trim_end().ends_with("# EOF")
+}
+
+/// Returns the line that shows the end of a certificate out of files.
+fn end_of(pair: &Pair) -> String {
+    let (_, end) = validity_of(&pair.cert).unwrap();
+    format!(
+        "\nreports_server_operator_metrics_certificate_expiry_timestamp_seconds\
+         {{source=\"files\"}} {}\n",
+        end.as_second()
+    )
 }
 
 /// Answers the question whose a token is.
@@ -216,13 +236,9 @@ async fn a_reader_who_may_is_asked_about_once() {
     let (client, mut server) = testing::pair();
     let pair = issue();
     let secured = Secured::start(client, &pair).await;
-    let answers = async {
-        say_who(&mut server, "good", reader()).await;
-        say_whether(&mut server, true).await;
-    };
-    let (answer, ()) = tokio::join!(secured.get(&pair, Some("good")), answers);
-    let answer = answer.unwrap();
+    let answer = secured.get_reviewed(&pair, &mut server, true).await;
     assert!(has_metrics(&answer), "{answer}");
+    assert!(answer.contains(&end_of(&pair)), "{answer}");
     // Nobody answers a second question.
     let again = secured.get(&pair, Some("good")).await.unwrap();
     assert!(has_metrics(&again), "{again}");
@@ -234,12 +250,7 @@ async fn a_reader_who_may_not_is_refused() {
     let (client, mut server) = testing::pair();
     let pair = issue();
     let secured = Secured::start(client, &pair).await;
-    let answers = async {
-        say_who(&mut server, "good", reader()).await;
-        say_whether(&mut server, false).await;
-    };
-    let (answer, ()) = tokio::join!(secured.get(&pair, Some("good")), answers);
-    let answer = answer.unwrap();
+    let answer = secured.get_reviewed(&pair, &mut server, false).await;
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     assert!(answer.contains(READER), "{answer}");
     secured.running.stop().await;
@@ -273,12 +284,7 @@ async fn a_kube_apiserver_that_does_not_say_admits_nobody_and_is_asked_again() {
     let (answer, ()) = tokio::join!(secured.get(&pair, Some("good")), refused);
     let answer = answer.unwrap();
     assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
-    let answers = async {
-        say_who(&mut server, "good", reader()).await;
-        say_whether(&mut server, true).await;
-    };
-    let (answer, ()) = tokio::join!(secured.get(&pair, Some("good")), answers);
-    let answer = answer.unwrap();
+    let answer = secured.get_reviewed(&pair, &mut server, true).await;
     assert!(has_metrics(&answer), "{answer}");
     secured.running.stop().await;
 }

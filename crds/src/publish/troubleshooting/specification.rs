@@ -27,7 +27,9 @@ pub(super) static REFUSED: Symptom = Symptom {
             reasons::FORBIDDEN,
             &[Seen::Stalled, Seen::Unknown(ADMISSION_BYPASSED)],
             "Grant the right that the message names to the operator's ServiceAccount; for another \
-             report API see [install.md](install.md#rights). It is tried again every 15 s.",
+             report API see [install.md](install.md#rights). It is tried again every 15 s. It is told \
+             after 30 s of refusals: a kube-apiserver that has just started refuses for a moment what \
+             is allowed.",
         ),
         Advice::new(
             reasons::FOREIGN_OBJECT,

@@ -13,7 +13,7 @@ use super::facts::{Given, Problem, Values};
 use crate::certs::material::{CA_CRT, TLS_CRT, TLS_KEY};
 use crate::certs::pair::Pair;
 use crate::certs::time::{between, minus};
-use crate::certs::x509::{authorities, dns_names, is_for, is_key, matches, verify};
+use crate::certs::x509::{authorities, dns_names, is_for, is_key, verify};
 
 /// A Secret that is a part of a certificate.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +87,7 @@ pub fn check(
         let what = "is no private key in PEM (RSA, ECDSA P-256 or P-384, or Ed25519)";
         return Err(certificate.wrong(TLS_KEY, what));
     }
-    if !matches(&pair) {
+    if !pair.matches() {
         let what = format!("does not belong to the certificate in {TLS_CRT}");
         return Err(certificate.wrong(TLS_KEY, what));
     }

@@ -5,33 +5,30 @@ use std::time::Duration;
 
 use crds::v1alpha1::reasons;
 use crds::v1alpha1::spec::ApiOwner;
-use crds::v1alpha1::status::{MigrationPhase, ServedBy};
+use crds::v1alpha1::status::MigrationPhase;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
-use serde_json::{Map, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::live::Live;
-use crate::apiservice::{self, Holder};
+use super::publish::publish;
+use super::refused::Refused;
 use crate::migration::cluster::rights::{self, Right};
 use crate::migration::cluster::wire::WireError;
 use crate::migration::cluster::{door, endpoints, operations, revisions};
 use crate::migration::context::Cx;
 use crate::migration::context::deps::Deps;
-use crate::migration::observe::state::{Crd, Observed, Resource, Version};
+use crate::migration::observe::state::Observed;
 use crate::migration::observe::{self, notes};
+use crate::migration::plan;
 use crate::migration::plan::action::{Action, Decision};
 use crate::migration::plan::estimate::Plan;
-
 use crate::migration::plan::target::{GroupTarget, Owner};
-use crate::migration::plan::{self, due};
 use crate::migration::report::publisher::StatusPublisher;
-use crate::migration::report::status::{
-    ApiServiceStatus, GroupStatus, Imported, Problem, ResourceProgress,
-};
+use crate::migration::report::status::{GroupStatus, Problem};
 use crate::migration::report::{MigrationReport, journal};
-use crate::migration::steps::{self, import, restart};
+use crate::migration::steps::{self, restart};
 
 /// Pause before the next look at something that others have to do first.
 const WAIT: Duration = Duration::from_secs(1);
@@ -81,9 +78,11 @@ pub(in crate::migration) async fn run(
                 (pause, false)
             }
             Err(problem) => {
+                let GroupStatus { step, action, .. } = cx.report.status();
+                let (problem, retry) = live.refused.judge(action, problem, Instant::now());
                 let pause = if problem.stalled { STALLED } else { backoff };
+                let pause = retry.unwrap_or(pause);
                 backoff = (backoff * 2).min(BACKOFF.1);
-                let step = cx.report.status().step;
                 cx.journal.retry(step, &problem.message);
                 cx.report.update(|status| status.fail(problem));
                 (pause, true)
@@ -120,18 +119,22 @@ async fn turn(
     journal::save(cx).await;
     match plan::plan(&o, &cx.target) {
         Decision::Run(action) => {
+            live.refused.ended(None);
             cx.report.update(|status| status.attempt(action));
             let result = if steps::is_interruptible(action) {
                 tokio::select! {
-                    result = steps::act(cx, &o, live, action) => result,
-                    () = changed(wanted.clone(), &cx.target) => Ok(()),
-                    () = wake.notified() => Ok(()),
+                    result = steps::act(cx, &o, live, action) => result.map(|()| true),
+                    () = changed(wanted.clone(), &cx.target) => Ok(false),
+                    () = wake.notified() => Ok(false),
                 }
             } else {
-                steps::act(cx, &o, live, action).await
+                steps::act(cx, &o, live, action).await.map(|()| true)
             };
             match result {
-                Ok(()) => {
+                Ok(done) => {
+                    if done {
+                        live.refused.ended(Some(action));
+                    }
                     live.closed_doors = 0;
                     cx.report.update(GroupStatus::succeed);
                     Ok(Duration::ZERO)
@@ -145,21 +148,33 @@ async fn turn(
             problem,
         } => {
             cx.show(step, phase);
+            let (problem, retry) = judge(live, &o, problem);
             let pause = if problem.stalled { STALLED } else { WAIT };
             cx.report.update(|status| status.wait(problem));
-            Ok(pause)
+            Ok(retry.unwrap_or(pause))
         }
         Decision::Idle {
             phase,
             message,
             wake,
         } => {
+            live.refused = Refused::default();
             idle(cx, &o, phase, message).await;
             let due = wake.map(|at| at.duration_since(Timestamp::now()));
             let due = due.map_or(IDLE, |d| Duration::try_from(d).unwrap_or_default());
             Ok(due.min(IDLE).max(Duration::from_millis(100)))
         }
     }
+}
+
+/// Returns what is waited for as it is told. A right that is said to be missing may be a refusal that
+/// passes; what the looks for admission were refused is judged there.
+fn judge(live: &mut Live, o: &Observed, problem: Problem) -> (Problem, Option<Duration>) {
+    if o.missing_rights.is_empty() {
+        live.refused.ended(None);
+        return (problem, None);
+    }
+    live.refused.judge(None, problem, Instant::now())
 }
 
 /// Observes, and adds the facts that only this process knows.
@@ -278,77 +293,6 @@ async fn changed(mut wanted: watch::Receiver<GroupTarget>, current: &GroupTarget
         // The supervisor is gone, and with it soon this task.
         std::future::pending::<()>().await;
     }
-}
-
-/// Publishes the observation in the status.
-fn publish(cx: &Cx, o: &Observed) {
-    let api_services = o.versions.iter().map(|v| ApiServiceStatus {
-        name: apiservice::name(&cx.target.group, &v.name),
-        uid: v.api_service.as_ref().and_then(|a| a.metadata.uid.clone()),
-        served_by: match v.holder {
-            Holder::Absent => ServedBy::Absent,
-            Holder::Crd | Holder::Unmanaged => ServedBy::Crd,
-            Holder::Ours => ServedBy::Server,
-            Holder::Foreign(_) => ServedBy::Foreign,
-        },
-        original: original(v),
-    });
-    let prune_due = match (
-        cx.target.settings.prune_after,
-        o.notes.switched_at,
-        o.notes.pruned_at,
-    ) {
-        (Some(after), Some(at), None) if cx.target.persistent => Some(due::after(at, after)),
-        _ => None,
-    };
-    cx.report.update(|status| {
-        status.api_services = api_services.collect();
-        status.plan.clone_from(&o.plan);
-        status.bypass.clone_from(&o.bypass);
-        status.plan_hash = o.has_crds().then(|| o.plan_hash(&cx.target));
-        status.switched_at = o.notes.switched_at;
-        status.pruned_at = o.notes.pruned_at;
-        let outcome = o.import.as_ref().and_then(import::Note::outcome);
-        status.imported = outcome.map(|sum| Imported {
-            objects: sum.imported,
-            left: sum.left(),
-            left_names: sum.names,
-        });
-        status.prune_due = prune_due;
-        // By the clock of whoever holds requests, whatever becomes of whoever asked for it.
-        let holds = o.resources.iter().map(|r| &r.stored.status);
-        status.held_milliseconds = holds.filter_map(|s| s.last_hold_milliseconds).max();
-        status.door_open = o.door_open();
-        status.crds_present = o.has_crds();
-        if o.all_ours() && status.resources.is_empty() {
-            // A process that did not do the copying: what is stored now stands for it.
-            status.resources = o.crds().map(|(r, crd)| stored_progress(r, crd)).collect();
-        }
-    });
-}
-
-fn stored_progress(resource: &Resource, crd: &Crd) -> ResourceProgress {
-    let stored = &resource.stored.status;
-    ResourceProgress {
-        version: crd.read_version().unwrap_or_default().to_owned(),
-        resource: resource.plural().to_owned(),
-        total: None,
-        copied: stored.objects,
-        verified: if stored.settled { stored.objects } else { 0 },
-        source_resource_version: stored.mirrored_resource_version.clone(),
-        ..ResourceProgress::default()
-    }
-}
-
-/// Returns the APIService as it is before the switch, for people who want to look.
-fn original(version: &Version) -> Option<Map<String, Value>> {
-    let of_crd = matches!(version.holder, Holder::Crd | Holder::Unmanaged);
-    let service = version.api_service.as_ref().filter(|_| of_crd)?;
-    let labels = service.metadata.labels.as_ref().map(serde_json::to_value);
-    let spec = service.spec.as_ref().map(serde_json::to_value);
-    let parts = [("labels", labels), ("spec", spec)].into_iter();
-    let known = parts.filter_map(|(name, part)| Some((name.to_owned(), part?.ok()?)));
-    Some(known.collect())
 }
 
 /// Keeps the counter of a group near etcd's revision while nothing else is done.

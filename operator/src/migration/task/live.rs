@@ -10,6 +10,7 @@ use futures::future::select_all;
 use tokio::time::Instant;
 
 use super::looks::Looks;
+use super::refused::Refused;
 use crate::migration::cluster::endpoints::{self, EndpointsError};
 use crate::migration::cluster::rights::Right;
 use crate::migration::cluster::wire::WireError;
@@ -80,6 +81,8 @@ pub struct Live {
     pub held: Vec<Right>,
     /// See [`Looks`].
     pub bypass: Looks,
+    /// See [`Refused`].
+    pub refused: Refused,
     /// The time at which the server began to answer for a group that was taken over from a
     /// predecessor.
     pub opened: Option<Instant>,

@@ -7,6 +7,7 @@ use crds::control::GateState;
 use crds::v1alpha1::spec::ApiOwner;
 use tokio::time::Instant;
 
+use super::refused::Refused;
 use crate::migration::context::Cx;
 use crate::migration::observe::bypass::Bypass;
 use crate::migration::observe::bypass::read;
@@ -23,6 +24,7 @@ const OFTEN: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub struct Looks {
     last: Option<Last>,
+    refused: Refused,
 }
 
 struct Last {
@@ -59,9 +61,18 @@ impl Looks {
         let due = last.is_none_or(|last| last.is_due(&of, depended_on));
         if due && !in_a_hurry && !of.is_empty() {
             let found = read::read(&cx.client, &of).await.map_err(|e| e.problem());
+            let found = self.judge(found, Instant::now());
             self.take(of, found);
         }
         self.last.as_ref().map(|last| last.found.clone())
+    }
+
+    /// Returns the result of a look as it is told: a refusal may pass.
+    fn judge(&mut self, found: Result<Bypass, Problem>, now: Instant) -> Result<Bypass, Problem> {
+        if found.is_ok() {
+            self.refused.ended(None);
+        }
+        found.map_err(|problem| self.refused.judge(None, problem, now).0)
     }
 
     /// Takes in the result of a look. One that failed for the moment says nothing against the one
@@ -88,6 +99,7 @@ mod tests {
     use crate::migration::context::fixtures::context;
     use crate::migration::observe::bypass::read::SOURCES;
     use crate::migration::plan::tests as states;
+    use crate::refusals::GRACE;
     use crate::testing::pair;
 
     /// Returns the context of a cluster without any such object, and the number of lists that were
@@ -190,6 +202,24 @@ mod tests {
         assert_eq!(found(&looks), Ok(bypass("a")));
         looks.take(requests("reports"), Err(problem(true)));
         assert_eq!(found(&looks), Err(problem(true)));
+    }
+
+    #[test]
+    fn a_refusal_keeps_what_was_found_until_it_stays() {
+        let (mut looks, start) = (Looks::default(), Instant::now());
+        let refused = || Err(Problem::forbidden(&"cannot list webhooks"));
+        looks.take(requests("reports"), Ok(bypass("a")));
+        let first = looks.judge(refused(), start);
+        looks.take(requests("reports"), first);
+        let found = |looks: &Looks| looks.last.as_ref().unwrap().found.clone();
+        assert_eq!(found(&looks), Ok(bypass("a")));
+        let last = looks.judge(refused(), start + GRACE);
+        looks.take(requests("reports"), last);
+        assert_eq!(found(&looks), refused());
+        // An answer ends the row.
+        assert_eq!(looks.judge(Ok(bypass("a")), start + GRACE), Ok(bypass("a")));
+        let again = looks.judge(refused(), start + GRACE);
+        assert!(again.is_err_and(|problem| !problem.stalled));
     }
 
     #[tokio::test(start_paused = true)]

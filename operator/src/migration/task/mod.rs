@@ -6,4 +6,6 @@ pub mod group;
 pub mod keeper;
 pub mod live;
 pub mod looks;
+mod publish;
+pub mod refused;
 pub mod supervisor;

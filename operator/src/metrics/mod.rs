@@ -3,6 +3,10 @@
 //! Every label has a bounded set of values: categories and condition types are constants, and of
 //! the names of `ReportsServer`s there are a handful.
 
+mod certificate;
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +21,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+pub use self::certificate::CertificateSource;
+use self::certificate::OwnCertificate;
 use crate::{database, migration};
 
 /// Conditions that a `ReportsServer` has only where there is something to tell.
@@ -58,6 +64,7 @@ pub struct Metrics {
     certificate_expiry: Family<NameLabels, Gauge>,
     last_backup: Family<NameLabels, Gauge>,
     leading: Gauge,
+    own_certificate: OwnCertificate,
     /// Metrics of the migrations.
     pub migration: Arc<migration::Metrics>,
     /// Metrics of the databases.
@@ -115,6 +122,7 @@ impl Metrics {
             "1 while this process is the leader",
             leading.clone(),
         );
+        let own_certificate = OwnCertificate::register(&mut registry);
         let migration = Arc::new(migration::Metrics::register(&mut registry));
         let database = Arc::new(database::metrics::Metrics::register(&mut registry));
         Self {
@@ -126,6 +134,7 @@ impl Metrics {
             certificate_expiry,
             last_backup,
             leading,
+            own_certificate,
             migration,
             database,
         }
@@ -148,6 +157,12 @@ impl Metrics {
     /// Shows that this process leads, or that it does not.
     pub fn leading(&self, leading: bool) {
         self.leading.set(i64::from(leading));
+    }
+
+    /// Shows beginning and end (Unix seconds) of the certificate with which the metrics are served,
+    /// and none of another source any more.
+    pub fn served_with(&self, source: CertificateSource, validity: Option<(i64, i64)>) {
+        self.own_certificate.show(source, validity);
     }
 
     /// Shows the conditions and the certificate's end (Unix seconds) of a `ReportsServer`.
@@ -247,91 +262,5 @@ fn condition_labels(name: &str, condition: &str) -> ConditionLabels {
 fn name_labels(name: &str) -> NameLabels {
     NameLabels {
         name: name.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crds::v1alpha1::reasons::WRONG_PASSWORD;
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-    use k8s_openapi::jiff::Timestamp;
-
-    use super::*;
-    use crate::database::files::Problem;
-    use crate::database::known::Known;
-
-    fn ready(status: &str) -> Condition {
-        Condition {
-            type_: "Ready".into(),
-            status: status.into(),
-            reason: "Serving".into(),
-            message: String::new(),
-            observed_generation: None,
-            last_transition_time: Time(Timestamp::UNIX_EPOCH),
-        }
-    }
-
-    /// Every metric, by the line that explains it, is a row of the docs.
-    #[test]
-    fn every_metric_is_in_the_docs() {
-        let docs = include_str!("../../docs/monitoring.md");
-        let table = docs.split("\n## Metrics of the operator\n").nth(1).unwrap();
-        let table = table.split("\n## ").next().unwrap();
-        let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
-        let mut documented: Vec<&str> = rows
-            .filter_map(|row| row.split(['`', '{']).next())
-            .map(|name| name.strip_suffix("_total").unwrap_or(name))
-            .map(|name| name.strip_suffix("_info").unwrap_or(name))
-            .collect();
-        let metrics = Metrics::new();
-        metrics.failed("database");
-        metrics.observe("a", &[ready("True")], Some(1));
-        metrics.backed_up("a", 1);
-        metrics.migration.set_all();
-        let known = Known {
-            bytes: Some(1),
-            ..Known::problem(Problem::new(WRONG_PASSWORD, "m"), None)
-        };
-        metrics.database.observe("a", &known);
-        metrics.database.examined("a", WRONG_PASSWORD);
-        let text = metrics.encode().unwrap();
-        let mut registered: Vec<&str> = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("# HELP "))
-            .filter_map(|line| line.split(' ').next())
-            .collect();
-        assert!(registered.len() > 10, "{text}");
-        documented.sort_unstable();
-        registered.sort_unstable();
-        assert_eq!(documented, registered);
-    }
-
-    #[test]
-    fn text_has_conditions_until_they_are_forgotten() {
-        let metrics = Metrics::new();
-        drop(metrics.measure());
-        metrics.failed("apply");
-        metrics.observe("a", &[ready("True")], Some(1_800_000_000));
-        metrics.backed_up("a", 1_700_000_000);
-        let text = metrics.encode().unwrap();
-        for line in [
-            "reports_server_operator_reconciles_total 1",
-            "reports_server_operator_reconcile_duration_seconds_count 1",
-            "reports_server_operator_reconcile_errors_total{category=\"apply\"} 1",
-            "reports_server_operator_condition{name=\"a\",condition=\"Ready\"} 1",
-            "reports_server_operator_condition{name=\"a\",condition=\"Stalled\"} 0",
-            "reports_server_operator_condition{name=\"a\",condition=\"AdmissionBypassed\"} 0",
-            "reports_server_operator_certificate_expiry_timestamp_seconds{name=\"a\"} 1800000000",
-            "reports_server_operator_last_backup_timestamp_seconds{name=\"a\"} 1700000000",
-        ] {
-            assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
-        }
-        assert!(
-            !text.contains("LastBackupSucceeded"),
-            "nobody asked for backups"
-        );
-        assert!(!text.contains("MonitoringReady"), "nor for monitors");
-        metrics.forget("a");
-        assert!(!metrics.encode().unwrap().contains("name=\"a\""));
     }
 }

@@ -1,0 +1,95 @@
+//! Steps that failed, and refusals of rights: those of a kube-apiserver that has just started, and
+//! missing rights.
+
+use std::time::Duration;
+
+use super::*;
+use crate::controller::status::tells_forbidden;
+use crate::refusals::Meaning;
+
+const MESSAGE: &str = "cannot read Secret target/a: secrets is forbidden";
+
+fn refused(object: &ReportsServer, meaning: Meaning) -> ReportsServerStatus {
+    let state = State::failed(MESSAGE.to_owned(), Some(meaning));
+    compute(object, &state, &[], at(0))
+}
+
+fn told<'a>(status: &'a ReportsServerStatus, type_: &str) -> Option<&'a str> {
+    let found = status.conditions.iter().find(|c| c.type_ == type_);
+    found.map(|condition| condition.message.as_str())
+}
+
+#[test]
+fn a_refusal_that_may_pass_is_progress_and_says_why() {
+    let mut object = fixtures::object(spec());
+    let status = refused(&object, Meaning::Passing(Duration::from_secs(1)));
+    assert_eq!(kstatus(&status, 3), "InProgress");
+    assert_eq!(condition(&status, types::STALLED), None);
+    let message = told(&status, types::RECONCILING).unwrap();
+    assert!(message.starts_with(MESSAGE), "{message}");
+    assert!(message.contains("has just started"), "{message}");
+    object.status = Some(status);
+    assert!(!tells_forbidden(&object));
+}
+
+#[test]
+fn a_refusal_that_stays_is_a_missing_right() {
+    let mut object = fixtures::object(spec());
+    let status = refused(&object, Meaning::Missing);
+    assert_eq!(kstatus(&status, 3), "Failed");
+    let stalled = condition(&status, types::STALLED);
+    assert_eq!(stalled, Some(("True", reasons::FORBIDDEN)));
+    assert_eq!(told(&status, types::STALLED), Some(MESSAGE));
+    object.status = Some(status);
+    assert!(tells_forbidden(&object));
+}
+
+#[test]
+fn another_error_is_told_as_it_is() {
+    let object = fixtures::object(spec());
+    let state = State::failed("no answer".to_owned(), None);
+    let status = compute(&object, &state, &[], at(0));
+    assert_eq!(told(&status, types::RECONCILING), Some("no answer"));
+    assert_eq!(condition(&status, types::STALLED), None);
+}
+
+#[test]
+fn a_failed_step_does_not_make_unready_what_is_served() {
+    let mut object = fixtures::object(spec());
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
+    object.status = Some(status_of(&object, &applied(true, true, true), &groups));
+    let state = State::Failed {
+        message: "cannot apply".into(),
+        forbidden: false,
+    };
+    let status = compute(&object, &state, &groups, at(9));
+    assert_eq!(
+        condition(&status, types::READY),
+        Some(("True", reasons::SERVING))
+    );
+    assert_eq!(
+        condition(&status, types::RECONCILING),
+        Some(("True", reasons::APPLY_FAILED))
+    );
+    assert_eq!(kstatus(&status, 3), "InProgress");
+}
+
+#[rstest]
+#[case(false, "InProgress")]
+#[case(true, "Failed")]
+fn a_failed_step_is_told(#[case] forbidden: bool, #[case] expected: &str) {
+    let object = fixtures::object(spec());
+    let state = State::Failed {
+        message: "cannot apply".into(),
+        forbidden,
+    };
+    let status = compute(&object, &state, &[], at(0));
+    assert_eq!(kstatus(&status, 3), expected);
+    let message = &status
+        .conditions
+        .iter()
+        .find(|c| c.type_ == types::READY)
+        .unwrap()
+        .message;
+    assert_eq!(message, "cannot apply");
+}

@@ -1,0 +1,137 @@
+//! The small steps of the way forward.
+
+use crds::control::GateState;
+use jiff::SignedDuration;
+
+use super::script::Small;
+use super::{Done, Operator, ROOM};
+use crate::migration::model::cluster::{Cluster, Key, State};
+
+impl Operator {
+    pub(super) fn carry_out(&mut self, small: Small, cluster: &mut Cluster) -> Done {
+        match small {
+            Small::Gate(state, settled) => cluster.set_gate(state, settled),
+            Small::MirrorReset => {
+                self.memory.verified = false;
+                // The watch is opened as far back as the watch cache reaches.
+                self.memory.mirror = Some((cluster.etcd.horizon, false));
+                reset(cluster);
+            }
+            Small::MirrorList => {
+                for (key, (object, at)) in cluster.etcd.objects.clone() {
+                    cluster.server.objects.insert(key, (object, at));
+                    cluster.marks.insert(key, Some(object));
+                }
+                let position = self.memory.mirror.map_or(0, |(position, _)| position);
+                self.memory.mirror = Some((position, true));
+            }
+            Small::Verify => self.memory.verified = true,
+            Small::ApiService(ours) => {
+                if ours {
+                    self.switched_at = Some(self.now);
+                    self.pruned_at = None;
+                }
+                cluster.set_api_service(ours);
+            }
+            Small::Confirm if !cluster.all_know() => return Done::NotYet,
+            Small::Confirm => {}
+            Small::Drain => self.drain(cluster),
+            Small::Floor => {
+                let version = cluster.etcd.version;
+                cluster.raise_counter(version);
+            }
+            Small::Wait => self.now += SignedDuration::from_secs(10),
+            Small::OpenDoor { raised } => {
+                if raised {
+                    let above = cluster.server.version + ROOM;
+                    cluster.etcd.raise(above);
+                }
+                cluster.change_crd(true);
+            }
+            Small::CloseDoor => cluster.change_crd(false),
+            Small::Prune => {
+                if !cluster.door {
+                    return Done::Failed;
+                }
+                prune(cluster);
+                self.pruned_at = Some(self.now);
+            }
+            back => return self.go_back(back, cluster),
+        }
+        Done::Yes
+    }
+
+    /// Ends the old watches; what the server lacks comes from the mirror, or from a list.
+    fn drain(&mut self, cluster: &mut Cluster) {
+        let position = self.memory.mirror.take().map(|(position, _)| position);
+        if let Some(position) = position {
+            import(cluster, position);
+        } else {
+            recover(cluster);
+        }
+        cluster.change_crd(true);
+        self.memory.verified = false;
+    }
+}
+
+/// Begins the copy at the server anew.
+fn reset(cluster: &mut Cluster) {
+    cluster.set_gate(GateState::Closed, Some(false));
+    cluster.gate.opened = false;
+    cluster.gate.frozen = None;
+    cluster.server.objects.clear();
+    cluster.server.log.clear();
+    cluster.server.horizon = cluster.etcd.horizon;
+    cluster.marks.clear();
+}
+
+/// Takes over, at the server, what etcd has taken since `position`.
+pub(super) fn import(cluster: &mut Cluster, position: u64) {
+    let events: Vec<_> = cluster.etcd.log.clone();
+    for event in events.into_iter().filter(|event| event.at > position) {
+        cluster.server.record(event.at, event.key, event.state);
+        cluster.marks.insert(event.key, event.state);
+        if event.state.is_none() {
+            cluster.marks.remove(&event.key);
+        }
+    }
+}
+
+/// Takes over, at the server, what differs, as the events that were lost.
+fn recover(cluster: &mut Cluster) {
+    cluster.merged = true;
+    let mut lost: Vec<(u64, Key, State)> = Vec::new();
+    for (key, (object, at)) in &cluster.etcd.objects {
+        if cluster.server.get(*key) != Some(*object) {
+            lost.push((*at, *key, Some(*object)));
+        }
+    }
+    for key in cluster.server.objects.keys() {
+        if !cluster.etcd.objects.contains_key(key) {
+            let log = cluster.etcd.log.iter().rev();
+            let at = log.clone().find(|event| event.key == *key);
+            lost.push((
+                at.map_or(cluster.etcd.version, |event| event.at),
+                *key,
+                None,
+            ));
+        }
+    }
+    lost.sort_by_key(|(at, ..)| *at);
+    for (at, key, state) in lost {
+        cluster.server.record(at, key, state);
+        cluster.marks.insert(key, state);
+        if state.is_none() {
+            cluster.marks.remove(&key);
+        }
+    }
+}
+
+/// Deletes the copies in etcd that are as they were copied.
+fn prune(cluster: &mut Cluster) {
+    for (key, state) in std::mem::take(&mut cluster.marks) {
+        if cluster.etcd.get(key) == state && state.is_some() {
+            cluster.etcd.write(key, None);
+        }
+    }
+}

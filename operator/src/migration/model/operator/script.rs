@@ -1,0 +1,106 @@
+//! The small steps, and those of which each action consists.
+
+use crds::control::GateState;
+
+use super::{Omission, Operator};
+use crate::migration::model::cluster::{Key, Object, State};
+use crate::migration::plan::action::{Action, SwitchFrom};
+
+/// One small step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Small {
+    Gate(GateState, Option<bool>),
+    /// The copy begins anew.
+    MirrorReset,
+    MirrorList,
+    Verify,
+    ApiService(bool),
+    /// All kube-apiservers know where the APIService leads.
+    Confirm,
+    Drain,
+    Floor,
+    Wait,
+    /// The CRD is changed; before the way back etcd's revision is raised above our counter.
+    OpenDoor {
+        raised: bool,
+    },
+    CloseDoor,
+    /// The differences have to be written.
+    Compare,
+    /// The changes since the jump have to be written.
+    BeforeCut,
+    WriteBack(Key, State),
+    /// An object that came and went does so in etcd.
+    Flash(Key, Object),
+    Jump,
+    Follow,
+    Rest,
+    EndHold,
+    Prune,
+}
+
+impl Operator {
+    pub(super) fn script(&self, action: Action) -> Vec<Small> {
+        use GateState::{Closed, Held, Open};
+        let gate = |state| Small::Gate(state, None);
+        let mut script = match action {
+            Action::CloseGates => vec![gate(Closed)],
+            Action::Mirror => vec![Small::MirrorReset, Small::MirrorList],
+            Action::Verify => vec![Small::Verify],
+            Action::Switch(from) => {
+                let all = vec![
+                    Small::Gate(Held, Some(false)),
+                    Small::ApiService(true),
+                    Small::Confirm,
+                    Small::Drain,
+                    Small::Floor,
+                    gate(Open),
+                ];
+                let skipped = match from {
+                    SwitchFrom::Hold => 0,
+                    SwitchFrom::Patch => 1,
+                    SwitchFrom::Confirm => 2,
+                };
+                let mut all: Vec<_> = all.into_iter().skip(skipped).collect();
+                if skipped > 0 {
+                    all.insert(0, Small::Gate(Held, Some(false)));
+                }
+                all
+            }
+            Action::Reopen => vec![gate(Open)],
+            Action::Settle => vec![Small::Gate(Open, Some(true))],
+            Action::CloseDoor => vec![Small::CloseDoor],
+            Action::Soak => vec![Small::Wait],
+            Action::Prune => vec![Small::OpenDoor { raised: false }, Small::Prune],
+            Action::Undo => vec![Small::ApiService(false), gate(Closed)],
+            Action::Back => vec![
+                Small::OpenDoor { raised: true },
+                Small::Compare,
+                Small::Jump,
+                Small::BeforeCut,
+                Small::Follow,
+                gate(Held),
+                Small::Follow,
+                Small::Rest,
+                Small::EndHold,
+                Small::ApiService(false),
+                Small::Confirm,
+                gate(Closed),
+            ],
+            Action::Release => vec![Small::ApiService(false), Small::Confirm, gate(Closed)],
+            Action::Register | Action::Retake | Action::Refresh | Action::ImportDatabase => {
+                unreachable!("nobody in the model brings {action:?} about")
+            }
+        };
+        let omitted = |small: &Small| match self.omission {
+            Some(Omission::Confirm) => *small == Small::Confirm,
+            Some(Omission::Jump) => *small == Small::Jump,
+            Some(Omission::Floor) => *small == Small::Floor,
+            Some(Omission::Drain) => *small == Small::Drain,
+            Some(Omission::Hold) => matches!(action, Action::Back) && *small == gate(Held),
+            Some(Omission::Marks | Omission::Cut) | None => false,
+        };
+        script.retain(|small| !omitted(small));
+        script
+    }
+}

@@ -1,0 +1,122 @@
+//! The way back.
+
+use super::*;
+
+#[test]
+fn the_way_back_step_by_step() {
+    let mut t = target();
+    t.owner = ApiOwner::Crd;
+    assert_eq!(action(&served(99), &t), Action::Back);
+    let mut o = served(99);
+    o.server_just_started = true;
+    assert_eq!(problem(&o, &t).reason, reasons::DEPENDENCY_NOT_READY);
+    // Taken away: our objects can only be read through the public API.
+    assert_eq!(
+        action(&observed(Holder::Crd, GateState::Open, true), &t),
+        Action::Retake
+    );
+    // Taken away in part: both sides take writes.
+    let mut o = served(99);
+    let mut other = o.versions[0].clone();
+    other.holder = Holder::Crd;
+    o.versions.push(other);
+    assert_eq!(action(&o, &t), Action::Retake);
+    // Nobody makes the APIService of a version that the CRD has no more.
+    o.versions[1].holder = Holder::Absent;
+    assert_eq!(action(&o, &t), Action::Back);
+    // Held by somebody who is gone: clients are served first.
+    assert_eq!(
+        action(&observed(Holder::Ours, GateState::Held, true), &t),
+        Action::Reopen
+    );
+    // Released: that way is gone to its end, whatever is wanted by then.
+    for holder in [Holder::Ours, Holder::Crd] {
+        for wanted in [&t, &target()] {
+            let o = released(holder.clone());
+            assert_eq!(action(&o, wanted), Action::Release);
+        }
+    }
+    let done = observed(Holder::Crd, GateState::Closed, true);
+    assert!(matches!(
+        plan(&done, &t),
+        Decision::Idle {
+            phase: MigrationPhase::RolledBack,
+            ..
+        }
+    ));
+    // Never opened: etcd has everything.
+    assert_eq!(
+        action(&observed(Holder::Ours, GateState::Held, false), &t),
+        Action::Undo
+    );
+    // Taken away while requests were held: the server has what etcd may lack.
+    for wanted in [&t, &target()] {
+        assert_eq!(
+            action(&observed(Holder::Crd, GateState::Held, true), wanted),
+            Action::Retake
+        );
+    }
+    // Taken back: what etcd got meanwhile is looked for before anything is written there.
+    let mut o = observed(Holder::Ours, GateState::Open, false);
+    assert_eq!(action(&o, &t), Action::Settle);
+    o.resources
+        .iter_mut()
+        .for_each(|r| r.stored.status.settled = true);
+    assert_eq!(action(&o, &t), Action::Back);
+    // Changed one's mind before the release: we still have everything.
+    assert_eq!(
+        action(&observed(Holder::Ours, GateState::Held, true), &target()),
+        Action::Reopen
+    );
+}
+
+#[test]
+fn a_door_that_a_way_back_left_open_is_closed_only_on_request() {
+    let mut t = target();
+    t.owner = ApiOwner::Crd;
+    let mut o = observed(Holder::Crd, GateState::Closed, true);
+    let mut open = with_door(&crd("policyreports"), "t");
+    o.resources[1].crd = Some(open.clone());
+    let Decision::Idle { message, .. } = plan(&o, &t) else {
+        panic!()
+    };
+    assert!(message.contains(objects::CLOSE_ANNOTATION));
+    open.object.metadata.annotations =
+        Some([(objects::CLOSE_ANNOTATION.into(), "true".into())].into());
+    o.resources[1].crd = Some(open);
+    assert_eq!(action(&o, &t), Action::CloseDoor);
+}
+
+#[test]
+fn reports_are_not_given_back_to_crds_that_are_gone() {
+    let mut t = target();
+    t.owner = ApiOwner::Crd;
+    let mut o = served(99);
+    o.resources[0].crd = None;
+    assert_eq!(problem(&o, &t).reason, reasons::CRD_MISSING);
+    o.resources[0].stored.status.objects = 0;
+    assert_eq!(action(&o, &t), Action::Back);
+}
+
+#[test]
+fn a_reverted_group_goes_back_and_stays_there() {
+    let mut o = served(5);
+    o.reverted = Some("slow".into());
+    assert_eq!(action(&o, &target()), Action::Back);
+    let mut o = observed(Holder::Crd, GateState::Closed, true);
+    o.reverted = Some("slow".into());
+    let Decision::Idle { phase, message, .. } = plan(&o, &target()) else {
+        panic!()
+    };
+    assert_eq!(phase, MigrationPhase::RolledBack);
+    assert!(message.contains("slow"));
+}
+
+/// Returns a group that is held, and written back to etcd whole.
+fn released(holder: Holder) -> Observed {
+    let mut o = observed(holder, GateState::Held, true);
+    o.resources
+        .iter_mut()
+        .for_each(|r| r.stored.status.released = true);
+    o
+}
