@@ -1,0 +1,68 @@
+# shellcheck shell=bash
+# Bundle and catalog for OLM: checked by OLM's own programs, and written as images. Needs common.sh,
+# tools.sh, apt.sh, and for images oci.sh and index.sh.
+
+# The operator adds a version to the CRDs of reports for as long as it needs etcd beside a switched API.
+# It has no right to create a CRD, and its own is OLM's. The server has a PodDisruptionBudget.
+OLM_ACCEPTED=(
+	-accept 'CSV contains permissions to create CRD'
+	-accept 'RBAC includes permission to create/update poddisruptionbudgets'
+)
+# What opm writes of a bundle that it reads from a folder, as of one that it reads from an image.
+OLM_RENDER=(--migrate-level bundle-object-to-csv-metadata --output json)
+
+# olm_kubernetes: the minor version of the newest Kubernetes that tests run on.
+olm_kubernetes() {
+	sed -n 's|^\tk8s.io/kubernetes v\([0-9]*\.[0-9]*\)\..*|\1|p' "$ROOT/testcluster/kubernetes/go.mod"
+}
+
+# olm_bundle_image FOLDER: the image of the bundle that the catalog offers.
+olm_bundle_image() {
+	sed -n 's/^image: //p' "$1/catalog/catalog.yaml"
+}
+
+# olm_check FOLDER WORK: bundle and catalog are valid, and the catalog is what opm makes of the bundle.
+# WORK/catalog.json is the catalog as opm reads it.
+olm_check() {
+	local folder=$1 work=$2 opm bundle
+	apt_need python3=python3
+	opm=$(opm_program)
+	bundle=$(bundle_program)
+	"$bundle" -kubernetes "$(olm_kubernetes)" "${OLM_ACCEPTED[@]}" "$folder/bundle" || die "the bundle is not valid"
+	"$opm" validate "$folder/catalog" || die "the catalog is not valid"
+	"$opm" render "$folder/catalog" --output json >"$work/catalog.json"
+	"$opm" render "$folder/bundle" "${OLM_RENDER[@]}" \
+		--alpha-image-ref-template "$(olm_bundle_image "$folder")" >"$work/bundle.json"
+	olm_same "$work/catalog.json" "$work/bundle.json" || die "the catalog is not what opm makes of the bundle"
+}
+
+# olm_same CATALOG BUNDLE: the catalog's entry of the bundle is what opm makes of the bundle. Releases of
+# opm differ in how much they tell of a CRD; what all of them tell is compared.
+olm_same() {
+	python3 - "$1" "$2" <<'PY'
+import difflib, json, sys
+
+TOLD = ("description", "displayName", "kind", "name", "version")
+
+def blobs(path):
+    text, decoder = open(path).read().strip(), json.JSONDecoder()
+    while text:
+        blob, end = decoder.raw_decode(text)
+        yield blob
+        text = text[end:].strip()
+
+def entry(path):
+    (bundle,) = [blob for blob in blobs(path) if blob["schema"] == "olm.bundle"]
+    bundle["relatedImages"].sort(key=lambda image: image["image"])
+    for prop in bundle["properties"]:
+        if prop["type"] == "olm.csv.metadata":
+            owned = prop["value"]["crdDescriptions"]["owned"]
+            told = [{key: crd[key] for key in TOLD} for crd in owned]
+            prop["value"]["crdDescriptions"]["owned"] = told
+    return json.dumps(bundle, indent=1, sort_keys=True).splitlines()
+
+diff = list(difflib.unified_diff(*map(entry, sys.argv[1:]), "catalog", "bundle", lineterm=""))
+print("\n".join(diff), file=sys.stderr)
+sys.exit(bool(diff))
+PY
+}
