@@ -66,3 +66,47 @@ print("\n".join(diff), file=sys.stderr)
 sys.exit(bool(diff))
 PY
 }
+
+# oci_arch: the architecture that oci_image writes into the image, in place of this machine's.
+oci_arch() {
+	echo "$arch"
+}
+
+# olm_image FOLDER CONTAINERFILE NAME ARCHIVE: the image NAME of the files that a Containerfile in FOLDER
+# copies, with its labels, as an index with the same files for each architecture.
+olm_image() {
+	local folder=$1 file=$1/$2 name=$3 archive=$4 root from to config arch made=()
+	root=$(mktemp -d)
+	while read -r from to; do
+		mkdir -p "$root$to"
+		cp -r "$folder/$from/." "$root$to"
+	done < <(sed -n 's/^COPY //p' "$file")
+	# Whoever the cluster runs it as reads it.
+	chmod -R u=rwX,go=rX "$root"
+	config=$(sed -n 's/^LABEL //p' "$file" |
+		jq -Rn '{Labels: ([inputs | capture("^(?<key>[^=]+)=(?<value>.*)$")] | from_entries)}')
+	for arch in amd64 arm64; do
+		oci_image "$root-$arch.tar" "$name" "$root" "$config"
+		made+=("$root-$arch.tar")
+	done
+	oci_index "$archive" "$name" "${made[@]}"
+	rm -rf "$root" "${made[@]}"
+}
+
+# olm_pin FILE IMAGE...: our images in the file by their digests, and no other of ours. Needs artefacts.sh.
+olm_pin() {
+	with_digests "$@" >"$1.part"
+	mv "$1.part" "$1"
+	by_digest_alone "${@:2}" <"$1"
+}
+
+# olm_pulled IMAGE HOME: what opm reads in an image of a registry without TLS, as JSON. HOME is an empty
+# folder.
+olm_pulled() {
+	local opm
+	opm=$(opm_program)
+	mkdir -p "$2/.config/containers"
+	# What is pulled was pushed from here: no policy has to say that it may be trusted.
+	echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$2/.config/containers/policy.json"
+	HOME=$2 "$opm" render --use-http "$1" "${OLM_RENDER[@]}"
+}
