@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use e2e::command;
-use e2e::matrix::{self, Outcome, Way};
+use e2e::matrix::{self, Outcome, Previous, Way};
 use e2e::takeover::{COUNT_PERIOD, Database, TakeoverOptions};
 use testcluster::ClusterOptions;
 use testreports::Input;
@@ -31,8 +31,7 @@ struct Args {
     /// Reports to load.
     #[arg(long, default_value_t = 1000)]
     reports: usize,
-    /// Manifests of the release before, which is installed first. Its images have to be among the
-    /// archives.
+    /// The release before, which is installed first and upgraded: the folder that `hack/previous` prints.
     #[arg(long, value_name = "FOLDER")]
     previous: Option<PathBuf>,
     /// Also write the results as JSON.
@@ -79,7 +78,11 @@ impl Args {
             images: self.images.clone(),
             manifests: self.manifests.clone(),
             cluster,
-            database: Database::Embedded,
+            database: match self.previous {
+                // The servers are exchanged one by one.
+                Some(_) => Database::Managed,
+                None => Database::Embedded,
+            },
             incumbent: None,
         }
     }
@@ -100,12 +103,13 @@ async fn main() -> ExitCode {
 
 /// Tries the ways one after the other; returns whether all are clean.
 async fn all(args: &Args) -> anyhow::Result<bool> {
+    let previous = args.previous.as_deref().map(Previous::read).transpose()?;
     let mut outcomes: Vec<Outcome> = Vec::new();
     for way in args.ways()? {
         let outcome = matrix::run(
             &way,
             args.options(),
-            args.previous.clone(),
+            previous.clone(),
             command::clock(),
         )
         .await?;

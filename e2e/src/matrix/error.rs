@@ -1,5 +1,7 @@
 //! The reasons why a way could not be tried.
 
+use std::path::PathBuf;
+
 use crate::chaos::ChaosError;
 use crate::takeover::TakeoverError;
 use crate::witness::WitnessError;
@@ -20,6 +22,14 @@ pub enum MatrixError {
     /// The clients of the chaos could not begin or end.
     #[error(transparent)]
     Chaos(#[from] ChaosError),
+    /// The folder does not have the release before.
+    #[error("cannot read {}: {source}; hack/previous writes it", path.display())]
+    Previous {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        source: std::io::Error,
+    },
     /// A tool could not be started.
     #[error("cannot run {program}: {source}")]
     Start {

@@ -76,18 +76,26 @@ impl Way {
         Ok(())
     }
 
-    /// Goes to the revision before and back again, where the way can.
+    /// Goes to the revision before: Helm by itself, the others by the manifests of that release, if
+    /// there are any.
     ///
     /// # Errors
     /// If that fails.
-    pub async fn roll_back(&self, cluster: &Cluster) -> Result<(), MatrixError> {
-        if let Self::Helm(_) = self {
-            self.helm(cluster, &[&["rollback", NAME][..], &WAIT].concat())
-                .await?;
-            self.helm(cluster, &[&["rollback", NAME][..], &WAIT].concat())
-                .await?;
+    pub async fn roll_back(
+        &self,
+        cluster: &Cluster,
+        manifests: Option<&Path>,
+    ) -> Result<(), MatrixError> {
+        match (self, manifests) {
+            (Self::Helm(_), _) => {
+                let arguments = [&["rollback", NAME][..], &WAIT].concat();
+                self.helm(cluster, &arguments).await
+            }
+            (Self::Manifest | Self::Kustomize, Some(manifests)) => {
+                self.install(cluster, manifests).await
+            }
+            (Self::Manifest | Self::Kustomize, None) => Ok(()),
         }
-        Ok(())
     }
 
     /// Uninstalls the operator.

@@ -1,10 +1,11 @@
-//! Helm and the manifest, on a real cluster: installed, with reports on the server, installed over,
-//! rolled back, refused to be uninstalled, and uninstalled.
+//! Helm and the manifest, on a real cluster: installed, with reports on the server, installed over or
+//! upgraded, rolled back, refused to be uninstalled, and uninstalled.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::common::{full, options, say};
-use e2e::matrix::{self, Way};
+use e2e::matrix::{self, Previous, Way};
+use e2e::takeover::Database;
 use testreports::Input;
 
 /// Returns the program Helm, or none where it is not there, which is a failure with `CI=true`.
@@ -23,10 +24,22 @@ fn helm() -> Option<PathBuf> {
     helm
 }
 
+/// Returns the release before, which is upgraded where there is one: the folder that `hack/previous`
+/// prints.
+fn previous() -> Option<Previous> {
+    let folder = std::env::var_os("REPORTS_SERVER_PREVIOUS")?;
+    Some(Previous::read(Path::new(&folder)).unwrap())
+}
+
 async fn tried(way: Way) {
     let reports = if full() { 1000 } else { 300 };
-    let options = options(Input::Generated { seed: 1 }, reports);
-    let outcome = matrix::run(&way, options, None, say).await.unwrap();
+    let mut options = options(Input::Generated { seed: 1 }, reports);
+    let previous = previous();
+    if previous.is_some() {
+        // The servers are exchanged one by one.
+        options.database = Database::Managed;
+    }
+    let outcome = matrix::run(&way, options, previous, say).await.unwrap();
     assert!(outcome.is_clean(), "{outcome:#?}");
 }
 
