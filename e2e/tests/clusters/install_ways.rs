@@ -1,28 +1,12 @@
 //! Helm and the manifest, on a real cluster: installed, with reports on the server, installed over or
 //! upgraded, rolled back, refused to be uninstalled, and uninstalled.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::common::{full, options, say};
+use crate::common::{full, helm, options, say};
 use e2e::matrix::{self, Previous, Way};
 use e2e::takeover::Database;
 use testreports::Input;
-
-/// Returns the program Helm, or none where it is not there, which is a failure with `CI=true`.
-fn helm() -> Option<PathBuf> {
-    let helm = std::env::var_os("REPORTS_SERVER_HELM").map(PathBuf::from);
-    let required = std::env::var("CI").as_deref() == Ok("true");
-    assert!(
-        helm.is_some() || !required,
-        "REPORTS_SERVER_HELM is not set"
-    );
-    if helm.is_none() {
-        println!(
-            "skipped: REPORTS_SERVER_HELM is not set; hack/ways helm prints what it has to be"
-        );
-    }
-    helm
-}
 
 /// Returns the release before, which is upgraded where there is one: the folder that `hack/previous`
 /// prints.
