@@ -19,6 +19,8 @@ enum WayChoice {
     Kustomize,
     /// The Helm chart.
     Helm,
+    /// The example for Flux.
+    Flux,
 }
 
 /// Installs, upgrades and uninstalls the operator in each way, with clients that watch closely.
@@ -40,6 +42,9 @@ struct Args {
     /// The program Helm.
     #[arg(long, env = "REPORTS_SERVER_HELM")]
     helm: Option<PathBuf>,
+    /// The folder that `hack/gitops flux` prints.
+    #[arg(long, env = "REPORTS_SERVER_FLUX", value_name = "FOLDER")]
+    flux: Option<PathBuf>,
     /// Folder with the OCI archives of `hack/image`.
     #[arg(long, env = "REPORTS_SERVER_IMAGES")]
     images: PathBuf,
@@ -62,6 +67,9 @@ impl Args {
                 WayChoice::Kustomize => Way::Kustomize,
                 WayChoice::Helm => {
                     Way::Helm(self.helm.clone().context("--helm names the program")?)
+                }
+                WayChoice::Flux => {
+                    Way::Flux(self.flux.clone().context("--flux names the folder of its parts")?)
                 }
             });
         }

@@ -22,9 +22,9 @@ pub enum MatrixError {
     /// The clients of the chaos could not begin or end.
     #[error(transparent)]
     Chaos(#[from] ChaosError),
-    /// The folder does not have the release before.
-    #[error("cannot read {}: {source}; hack/previous writes it", path.display())]
-    Previous {
+    /// A file or a folder cannot be used.
+    #[error("{}: {source}", path.display())]
+    File {
         /// The file.
         path: PathBuf,
         /// The error of the system.

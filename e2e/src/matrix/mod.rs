@@ -3,9 +3,11 @@
 //! and the operator goes; clients watch all the time.
 
 mod error;
+mod flux;
 mod metrics;
 mod outcome;
 mod previous;
+mod tool;
 mod way;
 
 use std::path::{Path, PathBuf};
@@ -43,6 +45,7 @@ pub async fn run(
     for archive in previous.iter().flat_map(|previous| &previous.archives) {
         line.cluster.load_image(archive).await?;
     }
+    let _beside = way.begin(&line.cluster).await?;
     let mut outcome = Outcome {
         way: way.name(),
         ..Outcome::default()

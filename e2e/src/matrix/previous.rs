@@ -24,7 +24,7 @@ impl Previous {
     pub fn read(folder: &Path) -> Result<Self, MatrixError> {
         let path = folder.join("version");
         let version = fs::read_to_string(&path);
-        let version = version.map_err(|source| MatrixError::Previous { path, source })?;
+        let version = version.map_err(|source| MatrixError::File { path, source })?;
         let images = folder.join("images");
         Ok(Self {
             manifests: folder.join("manifests"),

@@ -1,11 +1,11 @@
 //! The ways to install and to uninstall, each with its own tool.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
-use testcluster::Cluster;
+use testcluster::{Cluster, Process};
 
 use super::error::MatrixError;
+use super::{flux, tool};
 use crate::takeover::OPERATOR_NAMESPACE;
 
 /// Name of the chart, of its release, and of the operator's Deployment.
@@ -20,6 +20,8 @@ pub enum Way {
     Kustomize,
     /// The chart, by the program at this path.
     Helm(PathBuf),
+    /// The example for Flux, by the controller in this folder.
+    Flux(PathBuf),
 }
 
 impl Way {
@@ -30,6 +32,18 @@ impl Way {
             Self::Manifest => "manifest",
             Self::Kustomize => "kustomize",
             Self::Helm(_) => "helm",
+            Self::Flux(_) => "flux",
+        }
+    }
+
+    /// Starts what the way needs beside the cluster; it ends when it is dropped.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn begin(&self, cluster: &Cluster) -> Result<Vec<Process>, MatrixError> {
+        match self {
+            Self::Flux(parts) => flux::begin(cluster, parts).await,
+            Self::Manifest | Self::Kustomize | Self::Helm(_) => Ok(Vec::new()),
         }
     }
 
@@ -57,6 +71,7 @@ impl Way {
                 self.helm(cluster, &[&arguments[..], &WAIT].concat())
                     .await?;
             }
+            Self::Flux(_) => flux::sync(cluster, manifests).await?,
         }
         let deployment = format!("deployment/{NAME}");
         let rollout = ["rollout", "status", &deployment, "--timeout=180s"];
@@ -91,10 +106,10 @@ impl Way {
                 let arguments = [&["rollback", NAME][..], &WAIT].concat();
                 self.helm(cluster, &arguments).await
             }
-            (Self::Manifest | Self::Kustomize, Some(manifests)) => {
+            (Self::Manifest | Self::Kustomize | Self::Flux(_), Some(manifests)) => {
                 self.install(cluster, manifests).await
             }
-            (Self::Manifest | Self::Kustomize, None) => Ok(()),
+            (Self::Manifest | Self::Kustomize | Self::Flux(_), None) => Ok(()),
         }
     }
 
@@ -118,6 +133,7 @@ impl Way {
                 self.helm(cluster, &[&["uninstall", NAME][..], &WAIT].concat())
                     .await?;
             }
+            Self::Flux(_) => flux::uninstall(cluster).await?,
         }
         Ok(())
     }
@@ -159,23 +175,8 @@ impl Way {
         command
             .args(["--namespace", OPERATOR_NAMESPACE])
             .args(arguments);
-        command.stdin(Stdio::null());
         let name = format!("helm {}", arguments.first().unwrap_or(&""));
-        let output = command
-            .output()
-            .await
-            .map_err(|source| MatrixError::Start {
-                program: name.clone(),
-                source,
-            })?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        Err(MatrixError::Refused {
-            program: name,
-            said,
-        })
+        tool::run(&name, command).await.map(drop)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Helm and the manifest, on a real cluster: installed, with reports on the server, installed over or
-//! upgraded, rolled back, refused to be uninstalled, and uninstalled.
+//! Helm, the manifest and Flux, on a real cluster: installed, with reports on the server, installed
+//! over or upgraded, rolled back, refused to be uninstalled, and uninstalled.
 
 use std::path::Path;
 
@@ -42,4 +42,13 @@ async fn the_manifest_installs_and_uninstalls() {
         return;
     }
     tried(Way::Manifest).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flux_installs_and_uninstalls() {
+    let Some(parts) = std::env::var_os("REPORTS_SERVER_FLUX") else {
+        println!("left out: hack/test --full sets REPORTS_SERVER_FLUX");
+        return;
+    };
+    tried(Way::Flux(parts.into())).await;
 }
