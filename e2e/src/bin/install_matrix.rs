@@ -21,6 +21,9 @@ enum WayChoice {
     Helm,
     /// The example for Flux.
     Flux,
+    /// The example for Argo CD.
+    #[value(name = "argocd")]
+    ArgoCd,
 }
 
 /// Installs, upgrades and uninstalls the operator in each way, with clients that watch closely.
@@ -45,6 +48,9 @@ struct Args {
     /// The folder that `hack/gitops flux` prints.
     #[arg(long, env = "REPORTS_SERVER_FLUX", value_name = "FOLDER")]
     flux: Option<PathBuf>,
+    /// The folder that `hack/gitops argocd` prints.
+    #[arg(long, env = "REPORTS_SERVER_ARGOCD", value_name = "FOLDER")]
+    argocd: Option<PathBuf>,
     /// Folder with the OCI archives of `hack/image`.
     #[arg(long, env = "REPORTS_SERVER_IMAGES")]
     images: PathBuf,
@@ -70,6 +76,10 @@ impl Args {
                 }
                 WayChoice::Flux => {
                     Way::Flux(self.flux.clone().context("--flux names the folder of its parts")?)
+                }
+                WayChoice::ArgoCd => {
+                    let parts = self.argocd.clone();
+                    Way::ArgoCd(parts.context("--argocd names the folder of its parts")?)
                 }
             });
         }

@@ -30,6 +30,9 @@ pub enum MatrixError {
         /// The error of the system.
         source: std::io::Error,
     },
+    /// An example of the repository is not what a way needs.
+    #[error("the example cannot be used: {0}")]
+    Example(String),
     /// A tool could not be started.
     #[error("cannot run {program}: {source}")]
     Start {

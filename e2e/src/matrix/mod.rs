@@ -2,6 +2,7 @@
 //! the server, the release before is upgraded, gone back to and upgraded again, the reports go back,
 //! and the operator goes; clients watch all the time.
 
+mod argocd;
 mod error;
 mod flux;
 mod metrics;

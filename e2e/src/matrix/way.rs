@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use testcluster::{Cluster, Process};
 
 use super::error::MatrixError;
-use super::{flux, tool};
+use super::{argocd, flux, tool};
 use crate::takeover::OPERATOR_NAMESPACE;
 
 /// Name of the chart, of its release, and of the operator's Deployment.
@@ -22,6 +22,8 @@ pub enum Way {
     Helm(PathBuf),
     /// The example for Flux, by the controller in this folder.
     Flux(PathBuf),
+    /// The example for Argo CD, by the programs in this folder.
+    ArgoCd(PathBuf),
 }
 
 impl Way {
@@ -33,6 +35,7 @@ impl Way {
             Self::Kustomize => "kustomize",
             Self::Helm(_) => "helm",
             Self::Flux(_) => "flux",
+            Self::ArgoCd(_) => "argocd",
         }
     }
 
@@ -43,6 +46,7 @@ impl Way {
     pub async fn begin(&self, cluster: &Cluster) -> Result<Vec<Process>, MatrixError> {
         match self {
             Self::Flux(parts) => flux::begin(cluster, parts).await,
+            Self::ArgoCd(parts) => argocd::begin(cluster, parts).await,
             Self::Manifest | Self::Kustomize | Self::Helm(_) => Ok(Vec::new()),
         }
     }
@@ -72,6 +76,7 @@ impl Way {
                     .await?;
             }
             Self::Flux(_) => flux::sync(cluster, manifests).await?,
+            Self::ArgoCd(_) => argocd::sync(cluster, manifests).await?,
         }
         let deployment = format!("deployment/{NAME}");
         let rollout = ["rollout", "status", &deployment, "--timeout=180s"];
@@ -106,10 +111,8 @@ impl Way {
                 let arguments = [&["rollback", NAME][..], &WAIT].concat();
                 self.helm(cluster, &arguments).await
             }
-            (Self::Manifest | Self::Kustomize | Self::Flux(_), Some(manifests)) => {
-                self.install(cluster, manifests).await
-            }
-            (Self::Manifest | Self::Kustomize | Self::Flux(_), None) => Ok(()),
+            (_, Some(manifests)) => self.install(cluster, manifests).await,
+            (_, None) => Ok(()),
         }
     }
 
@@ -134,6 +137,7 @@ impl Way {
                     .await?;
             }
             Self::Flux(_) => flux::uninstall(cluster).await?,
+            Self::ArgoCd(_) => argocd::uninstall(cluster).await?,
         }
         Ok(())
     }

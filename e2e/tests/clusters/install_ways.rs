@@ -1,7 +1,7 @@
-//! Helm, the manifest and Flux, on a real cluster: installed, with reports on the server, installed
-//! over or upgraded, rolled back, refused to be uninstalled, and uninstalled.
+//! Helm, the manifest, Flux and Argo CD, on a real cluster: installed, with reports on the server,
+//! installed over or upgraded, rolled back, refused to be uninstalled, and uninstalled.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::common::{full, helm, options, say};
 use e2e::matrix::{self, Previous, Way};
@@ -44,11 +44,25 @@ async fn the_manifest_installs_and_uninstalls() {
     tried(Way::Manifest).await;
 }
 
+/// Returns the folder that a variable names, which `hack/test --full` sets.
+fn parts(variable: &str) -> Option<PathBuf> {
+    let parts = std::env::var_os(variable).map(PathBuf::from);
+    if parts.is_none() {
+        println!("left out: {variable} is not set");
+    }
+    parts
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn flux_installs_and_uninstalls() {
-    let Some(parts) = std::env::var_os("REPORTS_SERVER_FLUX") else {
-        println!("left out: hack/test --full sets REPORTS_SERVER_FLUX");
-        return;
-    };
-    tried(Way::Flux(parts.into())).await;
+    if let Some(parts) = parts("REPORTS_SERVER_FLUX") {
+        tried(Way::Flux(parts)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn argo_cd_installs_and_uninstalls() {
+    if let Some(parts) = parts("REPORTS_SERVER_ARGOCD") {
+        tried(Way::ArgoCd(parts)).await;
+    }
 }
