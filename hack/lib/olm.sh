@@ -110,3 +110,16 @@ olm_pulled() {
 	echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$2/.config/containers/policy.json"
 	HOME=$2 "$opm" render --use-http "$1" "${OLM_RENDER[@]}"
 }
+
+# olm_offer FOLDER OUT: what a cluster without a registry is offered: the files of FOLDER with the bundle by
+# its digest, and OUT/bundle.tar, the image of the bundle under that name.
+olm_offer() {
+	local out=$2 name pinned
+	mkdir -p "$out"
+	cp -r "$1/." "$out/"
+	name=$(olm_bundle_image "$out")
+	olm_image "$out" bundle.Containerfile "$name" "$out/bundle.tar"
+	pinned=${name%:*}@$(oci_index_digest "$out/bundle.tar")
+	olm_image "$out" bundle.Containerfile "$pinned" "$out/bundle.tar"
+	sed -i "s|$name|$pinned|g" "$out/catalog/catalog.yaml"
+}

@@ -24,6 +24,9 @@ enum WayChoice {
     /// The example for Argo CD.
     #[value(name = "argocd")]
     ArgoCd,
+    /// Bundle and catalog by OLM v0.
+    #[value(name = "olm0")]
+    Olm0,
 }
 
 /// Installs, upgrades and uninstalls the operator in each way, with clients that watch closely.
@@ -51,6 +54,9 @@ struct Args {
     /// The folder that `hack/gitops argocd` prints.
     #[arg(long, env = "REPORTS_SERVER_ARGOCD", value_name = "FOLDER")]
     argocd: Option<PathBuf>,
+    /// The folder that `hack/olm olm0` prints.
+    #[arg(long, env = "REPORTS_SERVER_OLM0", value_name = "FOLDER")]
+    olm0: Option<PathBuf>,
     /// Folder with the OCI archives of `hack/image`.
     #[arg(long, env = "REPORTS_SERVER_IMAGES")]
     images: PathBuf,
@@ -80,6 +86,10 @@ impl Args {
                 WayChoice::ArgoCd => {
                     let parts = self.argocd.clone();
                     Way::ArgoCd(parts.context("--argocd names the folder of its parts")?)
+                }
+                WayChoice::Olm0 => {
+                    let parts = self.olm0.clone();
+                    Way::Olm(parts.context("--olm0 names the folder of its parts")?)
                 }
             });
         }

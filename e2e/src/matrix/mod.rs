@@ -6,6 +6,7 @@ mod argocd;
 mod error;
 mod flux;
 mod metrics;
+mod olm;
 mod outcome;
 mod previous;
 mod tool;
@@ -104,23 +105,25 @@ impl Attempt<'_> {
         line.follow_to_ready(LIMIT).await?;
         outcome.ready = true;
         outcome.upgraded = before.map(|_| false);
-        outcome.downgraded = before.map(|_| false);
+        outcome.downgraded = before.filter(|_| way.goes_back()).map(|_| false);
         line.say("installing over it");
         way.install(&line.cluster, &self.manifests).await?;
         self.is_served_by(VERSION).await?;
         outcome.upgraded = before.map(|_| true);
         line.say("reading the operator's metrics");
         metrics::are_guarded(&line.cluster).await?;
-        self.back_and_forth().await?;
-        outcome.downgraded = before.map(|_| true);
+        if way.goes_back() {
+            self.back_and_forth().await?;
+            outcome.downgraded = before.map(|_| true);
+        }
         way.test(&line.cluster).await
     }
 
-    /// Goes back to the revision before, and forward again, where the way can.
+    /// Goes back to the revision before, and forward again.
     async fn back_and_forth(&self) -> Result<(), MatrixError> {
         let (way, line) = (self.way, self.line);
         let before = self.previous.as_ref();
-        line.say("rolling back, where the way can");
+        line.say("rolling back");
         let manifests = before.map(|release| release.manifests.as_path());
         way.roll_back(&line.cluster, manifests).await?;
         let version = before.map_or(VERSION, |release| release.version.as_str());

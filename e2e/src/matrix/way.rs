@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use testcluster::{Cluster, Process};
 
 use super::error::MatrixError;
-use super::{argocd, flux, tool};
+use super::{argocd, flux, olm, tool};
 use crate::takeover::OPERATOR_NAMESPACE;
 
 /// Name of the chart, of its release, and of the operator's Deployment.
@@ -24,6 +24,8 @@ pub enum Way {
     Flux(PathBuf),
     /// The example for Argo CD, by the programs in this folder.
     ArgoCd(PathBuf),
+    /// Bundle and catalog, by the parts of OLM v0 in this folder.
+    Olm(PathBuf),
 }
 
 impl Way {
@@ -36,7 +38,14 @@ impl Way {
             Self::Helm(_) => "helm",
             Self::Flux(_) => "flux",
             Self::ArgoCd(_) => "argocd",
+            Self::Olm(_) => "olm0",
         }
+    }
+
+    /// Returns whether the way goes back to the revision before. OLM does not.
+    #[must_use]
+    pub fn goes_back(&self) -> bool {
+        !matches!(self, Self::Olm(_))
     }
 
     /// Starts what the way needs beside the cluster; it ends when it is dropped.
@@ -47,6 +56,7 @@ impl Way {
         match self {
             Self::Flux(parts) => flux::begin(cluster, parts).await,
             Self::ArgoCd(parts) => argocd::begin(cluster, parts).await,
+            Self::Olm(parts) => olm::begin(cluster, parts).await,
             Self::Manifest | Self::Kustomize | Self::Helm(_) => Ok(Vec::new()),
         }
     }
@@ -77,6 +87,7 @@ impl Way {
             }
             Self::Flux(_) => flux::sync(cluster, manifests).await?,
             Self::ArgoCd(_) => argocd::sync(cluster, manifests).await?,
+            Self::Olm(parts) => olm::sync(cluster, parts, manifests).await?,
         }
         let deployment = format!("deployment/{NAME}");
         let rollout = ["rollout", "status", &deployment, "--timeout=180s"];
@@ -138,6 +149,7 @@ impl Way {
             }
             Self::Flux(_) => flux::uninstall(cluster).await?,
             Self::ArgoCd(_) => argocd::uninstall(cluster).await?,
+            Self::Olm(_) => olm::uninstall(cluster, manifests).await?,
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Helm, the manifest, Flux and Argo CD, on a real cluster: installed, with reports on the server,
-//! installed over or upgraded, rolled back, refused to be uninstalled, and uninstalled.
+//! Helm, the manifest, Flux, Argo CD and OLM v0, on a real cluster: installed, with reports on the
+//! server, installed over or upgraded, rolled back, refused to be uninstalled, and uninstalled.
 
 use std::path::{Path, PathBuf};
 
@@ -64,5 +64,12 @@ async fn flux_installs_and_uninstalls() {
 async fn argo_cd_installs_and_uninstalls() {
     if let Some(parts) = parts("REPORTS_SERVER_ARGOCD") {
         tried(Way::ArgoCd(parts)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn olm_installs_and_uninstalls() {
+    if let Some(parts) = parts("REPORTS_SERVER_OLM0") {
+        tried(Way::Olm(parts)).await;
     }
 }
