@@ -39,7 +39,8 @@ struct Args {
     /// Reports to load.
     #[arg(long, default_value_t = 1000)]
     reports: usize,
-    /// The release before, which is installed first and upgraded: the folder that `hack/previous` prints.
+    /// The release before, which is installed first and upgraded: the folder that `hack/previous`
+    /// prints.
     #[arg(long, value_name = "FOLDER")]
     previous: Option<PathBuf>,
     /// Also write the results as JSON.

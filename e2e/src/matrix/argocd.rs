@@ -1,5 +1,5 @@
-//! Argo CD: its application controller and its repository server as processes beside the cluster, and a
-//! repository of git with the manifests of each release.
+//! Argo CD: its application controller and its repository server as processes beside the cluster,
+//! and a repository of git with the manifests of each release.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,8 +41,8 @@ git -c user.name=tests -c user.email=tests@example.invalid -c commit.gpgsign=fal
 git rev-parse HEAD
 ";
 
-/// Installs Argo CD, whose parts `hack/gitops argocd` builds, and starts it. The processes end when they
-/// are dropped.
+/// Installs Argo CD, whose parts `hack/gitops argocd` builds, and starts it. The processes end when
+/// they are dropped.
 ///
 /// # Errors
 /// If something cannot be installed or started.
@@ -137,8 +137,8 @@ fn application(manifests: &Path, repository: &Path, commit: &str) -> Result<Valu
     Ok(application)
 }
 
-/// Returns what an installation of Argo CD has, and its servers do not make: settings, and the project
-/// that the example names.
+/// Returns what an installation of Argo CD has, and its servers do not make: settings, and the
+/// project that the example names.
 fn objects() -> Vec<Value> {
     let metadata = |name: &str| {
         json!({
@@ -208,8 +208,8 @@ fn controller(parts: &Path, temporary: &Path) -> ProcessSpec {
     ])
 }
 
-/// Returns one of Argo CD's servers. All are one program, which takes its name from the environment, and
-/// the administrator's configuration in place of that of a pod.
+/// Returns one of Argo CD's servers. All are one program, which takes its name from the
+/// environment, and the administrator's configuration in place of that of a pod.
 fn server(parts: &Path, name: &str, temporary: &Path) -> ProcessSpec {
     let temporary = temporary.to_string_lossy();
     let socket = format!("{temporary}/{name}.sock");

@@ -1,5 +1,5 @@
-//! Flux: its kustomize-controller, and what stands in for its source-controller, which cannot be had as
-//! a Go module. A folder becomes the artifact of the `GitRepository` that the example names.
+//! Flux: its kustomize-controller, and what stands in for its source-controller, which cannot be
+//! had as a Go module. A folder becomes the artifact of the `GitRepository` that the example names.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -35,8 +35,8 @@ const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(network::NODE_IP), 19480)
 /// Longest time until a folder is applied or pruned.
 const TIMEOUT: &str = "--timeout=5m";
 
-/// Starts the controller, whose parts `hack/gitops flux` builds, and what serves artifacts. Both end
-/// when they are dropped.
+/// Starts the controller, whose parts `hack/gitops flux` builds, and what serves artifacts. Both
+/// end when they are dropped.
 ///
 /// # Errors
 /// If something cannot be installed or started.

@@ -1,6 +1,6 @@
-//! Each way of installing, on a real cluster with its own tool: the operator comes, the reports go to
-//! the server, the release before is upgraded, gone back to and upgraded again, the reports go back,
-//! and the operator goes; clients watch all the time.
+//! Each way of installing, on a real cluster with its own tool: the operator comes, the reports go
+//! to the server, the release before is upgraded, gone back to and upgraded again, the reports go
+//! back, and the operator goes; clients watch all the time.
 
 mod argocd;
 mod error;
@@ -31,8 +31,8 @@ const LIMIT: Duration = Duration::from_mins(10);
 /// Version of the release that is tried.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Tries a way: the manifests of the options, which upgrade those of the release before, if there is
-/// one. A rolling update needs a database that two servers share.
+/// Tries a way: the manifests of the options, which upgrade those of the release before, if there
+/// is one. A rolling update needs a database that two servers share.
 ///
 /// # Errors
 /// If the cluster cannot be made; everything later is in the outcome.
@@ -96,7 +96,8 @@ impl Attempt<'_> {
     async fn forward(&self, outcome: &mut Outcome) -> Result<(), MatrixError> {
         let (way, line) = (self.way, self.line);
         let before = self.previous.as_ref();
-        let first = before.map_or(self.manifests.as_path(), |release| release.manifests.as_path());
+        let first = before.map(|release| release.manifests.as_path());
+        let first = first.unwrap_or(&self.manifests);
         line.say(&format!("installing ({})", way.name()));
         way.install(&line.cluster, first).await?;
         way.test(&line.cluster).await?;

@@ -1,5 +1,6 @@
-//! OLM v0: its two operators as processes beside the cluster, and opm, which serves the catalog of each
-//! release. There is no registry, so the images of bundles come from archives, by their digests.
+//! OLM v0: its two operators as processes beside the cluster, and opm, which serves the catalog of
+//! each release. There is no registry, so the images of bundles come from archives, by their
+//! digests.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -55,8 +56,8 @@ pub async fn begin(cluster: &Cluster, parts: &Path) -> Result<Vec<Process>, Matr
     Ok(vec![cluster.run(catalog)?, cluster.run(operator)?])
 }
 
-/// Offers a release in a catalog, asks for it as its files do, and waits until OLM has installed it or
-/// upgraded to it.
+/// Offers a release in a catalog, asks for it as its files do, and waits until OLM has installed it
+/// or upgraded to it.
 ///
 /// # Errors
 /// If that fails, or is not over in time.
@@ -152,13 +153,14 @@ fn request(offer: &Path, address: SocketAddr) -> Result<Value, MatrixError> {
     Ok(json!({"apiVersion": "v1", "kind": "List", "items": objects}))
 }
 
-/// Returns the name of the bundle that a catalog offers, which is that of its `ClusterServiceVersion`.
+/// Returns the name of the bundle that a catalog offers, which is that of its
+/// `ClusterServiceVersion`.
 fn bundle(offer: &Path) -> Result<String, MatrixError> {
     let blobs = documents(&offer.join("catalog/catalog.yaml"))?;
     let bundle = blobs.iter().find(|blob| blob["schema"] == "olm.bundle");
     let name = bundle.and_then(|bundle| bundle["name"].as_str());
-    let name = name.ok_or_else(|| MatrixError::Example("the catalog has no bundle".to_owned()))?;
-    Ok(name.to_owned())
+    let missing = || MatrixError::Example("the catalog has no bundle".to_owned());
+    Ok(name.ok_or_else(missing)?.to_owned())
 }
 
 /// Returns the documents of a YAML file.

@@ -16,8 +16,8 @@ pub struct Outcome {
     pub ready: bool,
     /// True when the release before was upgraded; absent where there is none to begin with.
     pub upgraded: Option<bool>,
-    /// True when it was gone back to, and upgraded again; absent where there is none, or the way does
-    /// not go back.
+    /// True when it was gone back to, and upgraded again; absent where there is none, or the way
+    /// does not go back.
     pub downgraded: Option<bool>,
     /// True when the groups went back and the operator away.
     pub uninstalled: bool,

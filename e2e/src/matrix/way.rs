@@ -154,8 +154,8 @@ impl Way {
         Ok(())
     }
 
-    /// Makes sure that the way refuses to uninstall while API groups are served, and says what to do,
-    /// where it can refuse.
+    /// Makes sure that the way refuses to uninstall while API groups are served, and says what to
+    /// do, where it can refuse.
     ///
     /// # Errors
     /// If it does not.

@@ -8,8 +8,8 @@ use e2e::matrix::{self, Previous, Way};
 use e2e::takeover::Database;
 use testreports::Input;
 
-/// Returns the release before, which is upgraded where there is one: the folder that `hack/previous`
-/// prints.
+/// Returns the release before, which is upgraded where there is one: the folder that
+/// `hack/previous` prints.
 fn previous() -> Option<Previous> {
     let folder = std::env::var_os("REPORTS_SERVER_PREVIOUS")?;
     Some(Previous::read(Path::new(&folder)).unwrap())

@@ -1,5 +1,6 @@
 //! The commands of docs/quickstart.md, as they stand there, on a cluster with a node and generated
-//! reports: but for those that need Docker or the network, and the steps with Kyverno's own example.
+//! reports: but for those that need Docker or the network, and the steps with Kyverno's own
+//! example.
 
 use std::path::Path;
 use std::process::Stdio;
