@@ -59,7 +59,7 @@ pub async fn run(
         manifests,
         previous,
     };
-    if let Err(error) = attempt.all(&mut outcome).await {
+    if let Err(error) = Box::pin(attempt.all(&mut outcome)).await {
         outcome.error = Some(error.to_string());
     }
     outcome.seconds = began.elapsed().as_secs_f64();
@@ -77,7 +77,7 @@ struct Attempt<'a> {
 impl Attempt<'_> {
     async fn all(&self, outcome: &mut Outcome) -> Result<(), MatrixError> {
         let witness = self.line.witness().await?;
-        let done = self.forward(outcome).await;
+        let done = Box::pin(self.forward(outcome)).await;
         outcome.notice(witness.finish().await?);
         done?;
         // On the way back every object gets another uid and version, and a client whose write waits
