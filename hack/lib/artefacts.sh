@@ -2,13 +2,16 @@
 # The manifests and the notes of a release: those of the repository, with digests in place of tags. Needs
 # common.sh, tools.sh.
 
-# with_digests FILE OPERATOR SERVER: the text, with our images by these digests.
+# with_digests FILE IMAGE...: the text, with our images of this version by their digests. Each is
+# NAME@DIGEST, without the registry.
 with_digests() {
-	local registry version
+	local registry version image edits=()
 	registry=$(image_registry)
 	version=$(workspace_version)
-	sed -e "s|$registry/reports-server-operator:$version|$registry/reports-server-operator@$2|g" \
-		-e "s|$registry/reports-server:$version|$registry/reports-server@$3|g" "$1"
+	for image in "${@:2}"; do
+		edits+=(-e "s|$registry/${image%%@*}:$version|$registry/$image|g")
+	done
+	sed "${edits[@]}" "$1"
 }
 
 # chart_with_digests FOLDER OPERATOR SERVER OUT: the packaged chart, whose values have these digests.
@@ -17,7 +20,7 @@ chart_with_digests() {
 	helm=$(helm_program)
 	mkdir -p "$folder"
 	cp -r "$ROOT/manifests/helm/reports-server-operator" "$folder/"
-	with_digests "$chart/Chart.yaml" "$2" "$3" >"$folder/Chart.yaml"
+	with_digests "$chart/Chart.yaml" "reports-server-operator@$2" "reports-server@$3" >"$folder/Chart.yaml"
 	mv "$folder/Chart.yaml" "$chart/Chart.yaml"
 	awk -v operator="$2" -v server="$3" '
 		/^  [a-z]+:$/ {part = $1}
@@ -34,11 +37,12 @@ own_images() {
 	grep -oE "$(image_registry | sed 's/[.]/\\./g')/[a-z-]+[:@][A-Za-z0-9:._-]+" | LC_ALL=C sort -u
 }
 
-# by_digest_alone OPERATOR SERVER: what comes in names our two images by these digests, and no other.
+# by_digest_alone IMAGE...: what comes in names these images of ours by their digests, and no other. Each
+# is NAME@DIGEST, without the registry.
 by_digest_alone() {
 	local expected found registry
 	registry=$(image_registry)
-	expected=$(printf '%s\n' "$registry/reports-server-operator@$1" "$registry/reports-server@$2" | LC_ALL=C sort)
+	expected=$(printf '%s\n' "${@/#/$registry/}" | LC_ALL=C sort)
 	found=$(own_images) || :
 	[ "$found" = "$expected" ] || die "images of the release are expected by digest, and there are: ${found//$'\n'/, }"
 }

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Bills of material of the binaries, from Cargo.lock. Needs common.sh, tools.sh, jq.
+# Bills of material: of the binaries, from Cargo.lock, and of images of files, from the images that they
+# name. Needs common.sh, tools.sh, jq.
 
 # sbom_all SOURCE OUT: for each binary, OUT/BINARY.cdx.json and OUT/BINARY.spdx.json. SOURCE is a copy of
 # the repository, since the tool writes beside each manifest.
@@ -15,7 +16,7 @@ sbom_all() {
 		jq --arg source "$source" 'walk(if type == "string"
 			then split($source) | join("") | split($source | @uri) | join("") else . end)' \
 			"$source/$folder/bom.json" >"$out/$binary.cdx.json"
-		sbom_spdx "$out/$binary.cdx.json" >"$out/$binary.spdx.json"
+		sbom_spdx "$out/$binary.cdx.json" "cargo-cyclonedx-$CYCLONEDX_VERSION" >"$out/$binary.spdx.json"
 		sbom_complete "$source" "$binary" "$out/$binary.cdx.json" "$out/$binary.spdx.json"
 	done
 }
@@ -25,13 +26,29 @@ sbom_binary() {
 	sed -n '0,/^name = /s/^name = "\(.*\)"/\1/p' "$ROOT/$1/Cargo.toml"
 }
 
-# sbom_spdx FILE: the same as SPDX 2.3.
+# sbom_created: the time of this commit, which is that of its bills of material.
+sbom_created() {
+	date -u -d "@$(git -C "$ROOT" log -1 --format=%ct)" +%Y-%m-%dT%H:%M:%SZ
+}
+
+# sbom_spdx FILE TOOL: the same as SPDX 2.3. The tool is what made the file.
 sbom_spdx() {
-	local commit created
-	commit=$(git -C "$ROOT" rev-parse HEAD)
-	created=$(date -u -d "@$(git -C "$ROOT" log -1 --format=%ct)" +%Y-%m-%dT%H:%M:%SZ)
-	jq --arg commit "$commit" --arg created "$created" --arg tool "cargo-cyclonedx-$CYCLONEDX_VERSION" \
+	jq --arg commit "$(git -C "$ROOT" rev-parse HEAD)" --arg created "$(sbom_created)" --arg tool "$2" \
 		-f "$ROOT/hack/lib/spdx.jq" "$1"
+}
+
+# sbom_images NAME OUT IMAGE...: OUT/NAME.cdx.json and OUT/NAME.spdx.json of an image of files alone, which
+# name these images.
+sbom_images() {
+	local name=$1 file=$2/$1
+	shift 2
+	[ "$#" -gt 1 ] || die "$name names too few images"
+	printf '%s\n' "$@" | jq -Rn --arg name "$name" --arg version "$(workspace_version)" \
+		--arg created "$(sbom_created)" -f "$ROOT/hack/lib/images.jq" >"$file.cdx.json"
+	sbom_spdx "$file.cdx.json" "hack-release-$(workspace_version)" >"$file.spdx.json"
+	[ "$(jq '.packages | length' "$file.spdx.json")" -eq $(($# + 1)) ] ||
+		die "$file.spdx.json does not have $# images"
+	step "$name: $# images in both bills of material"
 }
 
 # sbom_complete SOURCE BINARY CYCLONEDX SPDX: every crate that cargo builds the binary of is in both, and

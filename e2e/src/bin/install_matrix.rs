@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
 use e2e::command;
-use e2e::matrix::{self, Outcome, Way};
+use e2e::matrix::{self, Outcome, Previous, Way};
 use e2e::takeover::{COUNT_PERIOD, Database, TakeoverOptions};
 use testcluster::ClusterOptions;
 use testreports::Input;
@@ -19,6 +19,14 @@ enum WayChoice {
     Kustomize,
     /// The Helm chart.
     Helm,
+    /// The example for Flux.
+    Flux,
+    /// The example for Argo CD.
+    #[value(name = "argocd")]
+    ArgoCd,
+    /// Bundle and catalog by OLM v0.
+    #[value(name = "olm0")]
+    Olm0,
 }
 
 /// Installs, upgrades and uninstalls the operator in each way, with clients that watch closely.
@@ -31,8 +39,8 @@ struct Args {
     /// Reports to load.
     #[arg(long, default_value_t = 1000)]
     reports: usize,
-    /// Manifests of the release before, which is installed first. Its images have to be among the
-    /// archives.
+    /// The release before, which is installed first and upgraded: the folder that `hack/previous`
+    /// prints.
     #[arg(long, value_name = "FOLDER")]
     previous: Option<PathBuf>,
     /// Also write the results as JSON.
@@ -41,6 +49,15 @@ struct Args {
     /// The program Helm.
     #[arg(long, env = "REPORTS_SERVER_HELM")]
     helm: Option<PathBuf>,
+    /// The folder that `hack/gitops flux` prints.
+    #[arg(long, env = "REPORTS_SERVER_FLUX", value_name = "FOLDER")]
+    flux: Option<PathBuf>,
+    /// The folder that `hack/gitops argocd` prints.
+    #[arg(long, env = "REPORTS_SERVER_ARGOCD", value_name = "FOLDER")]
+    argocd: Option<PathBuf>,
+    /// The folder that `hack/olm olm0` prints.
+    #[arg(long, env = "REPORTS_SERVER_OLM0", value_name = "FOLDER")]
+    olm0: Option<PathBuf>,
     /// Folder with the OCI archives of `hack/image`.
     #[arg(long, env = "REPORTS_SERVER_IMAGES")]
     images: PathBuf,
@@ -64,6 +81,17 @@ impl Args {
                 WayChoice::Helm => {
                     Way::Helm(self.helm.clone().context("--helm names the program")?)
                 }
+                WayChoice::Flux => {
+                    Way::Flux(self.flux.clone().context("--flux names the folder of its parts")?)
+                }
+                WayChoice::ArgoCd => {
+                    let parts = self.argocd.clone();
+                    Way::ArgoCd(parts.context("--argocd names the folder of its parts")?)
+                }
+                WayChoice::Olm0 => {
+                    let parts = self.olm0.clone();
+                    Way::Olm(parts.context("--olm0 names the folder of its parts")?)
+                }
             });
         }
         Ok(ways)
@@ -79,7 +107,11 @@ impl Args {
             images: self.images.clone(),
             manifests: self.manifests.clone(),
             cluster,
-            database: Database::Embedded,
+            database: match self.previous {
+                // The servers are exchanged one by one.
+                Some(_) => Database::Managed,
+                None => Database::Embedded,
+            },
             incumbent: None,
         }
     }
@@ -100,12 +132,13 @@ async fn main() -> ExitCode {
 
 /// Tries the ways one after the other; returns whether all are clean.
 async fn all(args: &Args) -> anyhow::Result<bool> {
+    let previous = args.previous.as_deref().map(Previous::read).transpose()?;
     let mut outcomes: Vec<Outcome> = Vec::new();
     for way in args.ways()? {
         let outcome = matrix::run(
             &way,
             args.options(),
-            args.previous.clone(),
+            previous.clone(),
             command::clock(),
         )
         .await?;

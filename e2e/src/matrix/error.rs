@@ -1,5 +1,7 @@
 //! The reasons why a way could not be tried.
 
+use std::path::PathBuf;
+
 use crate::chaos::ChaosError;
 use crate::takeover::TakeoverError;
 use crate::witness::WitnessError;
@@ -20,6 +22,17 @@ pub enum MatrixError {
     /// The clients of the chaos could not begin or end.
     #[error(transparent)]
     Chaos(#[from] ChaosError),
+    /// A file or a folder cannot be used.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        source: std::io::Error,
+    },
+    /// An example of the repository is not what a way needs.
+    #[error("the example cannot be used: {0}")]
+    Example(String),
     /// A tool could not be started.
     #[error("cannot run {program}: {source}")]
     Start {

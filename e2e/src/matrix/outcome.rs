@@ -16,6 +16,9 @@ pub struct Outcome {
     pub ready: bool,
     /// True when the release before was upgraded; absent where there is none to begin with.
     pub upgraded: Option<bool>,
+    /// True when it was gone back to, and upgraded again; absent where there is none, or the way
+    /// does not go back.
+    pub downgraded: Option<bool>,
     /// True when the groups went back and the operator away.
     pub uninstalled: bool,
     /// Requests that failed.
@@ -52,6 +55,7 @@ impl Outcome {
         self.installed
             && self.ready
             && self.upgraded != Some(false)
+            && self.downgraded != Some(false)
             && self.uninstalled
             && self.failed_requests == 0
             && self.lost == 0
@@ -66,6 +70,7 @@ impl Outcome {
             "installed": self.installed,
             "ready": self.ready,
             "upgraded": self.upgraded,
+            "downgraded": self.downgraded,
             "uninstalled": self.uninstalled,
             "failed_requests": self.failed_requests,
             "lost": self.lost,

@@ -1,11 +1,11 @@
 //! The ways to install and to uninstall, each with its own tool.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
-use testcluster::Cluster;
+use testcluster::{Cluster, Process};
 
 use super::error::MatrixError;
+use super::{argocd, flux, olm, tool};
 use crate::takeover::OPERATOR_NAMESPACE;
 
 /// Name of the chart, of its release, and of the operator's Deployment.
@@ -20,6 +20,12 @@ pub enum Way {
     Kustomize,
     /// The chart, by the program at this path.
     Helm(PathBuf),
+    /// The example for Flux, by the controller in this folder.
+    Flux(PathBuf),
+    /// The example for Argo CD, by the programs in this folder.
+    ArgoCd(PathBuf),
+    /// Bundle and catalog, by the parts of OLM v0 in this folder.
+    Olm(PathBuf),
 }
 
 impl Way {
@@ -30,6 +36,28 @@ impl Way {
             Self::Manifest => "manifest",
             Self::Kustomize => "kustomize",
             Self::Helm(_) => "helm",
+            Self::Flux(_) => "flux",
+            Self::ArgoCd(_) => "argocd",
+            Self::Olm(_) => "olm0",
+        }
+    }
+
+    /// Returns whether the way goes back to the revision before. OLM does not.
+    #[must_use]
+    pub fn goes_back(&self) -> bool {
+        !matches!(self, Self::Olm(_))
+    }
+
+    /// Starts what the way needs beside the cluster; it ends when it is dropped.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub async fn begin(&self, cluster: &Cluster) -> Result<Vec<Process>, MatrixError> {
+        match self {
+            Self::Flux(parts) => flux::begin(cluster, parts).await,
+            Self::ArgoCd(parts) => argocd::begin(cluster, parts).await,
+            Self::Olm(parts) => olm::begin(cluster, parts).await,
+            Self::Manifest | Self::Kustomize | Self::Helm(_) => Ok(Vec::new()),
         }
     }
 
@@ -57,6 +85,9 @@ impl Way {
                 self.helm(cluster, &[&arguments[..], &WAIT].concat())
                     .await?;
             }
+            Self::Flux(_) => flux::sync(cluster, manifests).await?,
+            Self::ArgoCd(_) => argocd::sync(cluster, manifests).await?,
+            Self::Olm(parts) => olm::sync(cluster, parts, manifests).await?,
         }
         let deployment = format!("deployment/{NAME}");
         let rollout = ["rollout", "status", &deployment, "--timeout=180s"];
@@ -76,18 +107,24 @@ impl Way {
         Ok(())
     }
 
-    /// Goes to the revision before and back again, where the way can.
+    /// Goes to the revision before: Helm by itself, the others by the manifests of that release, if
+    /// there are any.
     ///
     /// # Errors
     /// If that fails.
-    pub async fn roll_back(&self, cluster: &Cluster) -> Result<(), MatrixError> {
-        if let Self::Helm(_) = self {
-            self.helm(cluster, &[&["rollback", NAME][..], &WAIT].concat())
-                .await?;
-            self.helm(cluster, &[&["rollback", NAME][..], &WAIT].concat())
-                .await?;
+    pub async fn roll_back(
+        &self,
+        cluster: &Cluster,
+        manifests: Option<&Path>,
+    ) -> Result<(), MatrixError> {
+        match (self, manifests) {
+            (Self::Helm(_), _) => {
+                let arguments = [&["rollback", NAME][..], &WAIT].concat();
+                self.helm(cluster, &arguments).await
+            }
+            (_, Some(manifests)) => self.install(cluster, manifests).await,
+            (_, None) => Ok(()),
         }
-        Ok(())
     }
 
     /// Uninstalls the operator.
@@ -110,12 +147,15 @@ impl Way {
                 self.helm(cluster, &[&["uninstall", NAME][..], &WAIT].concat())
                     .await?;
             }
+            Self::Flux(_) => flux::uninstall(cluster).await?,
+            Self::ArgoCd(_) => argocd::uninstall(cluster).await?,
+            Self::Olm(_) => olm::uninstall(cluster, manifests).await?,
         }
         Ok(())
     }
 
-    /// Makes sure that the way refuses to uninstall while API groups are served, and says what to do,
-    /// where it can refuse.
+    /// Makes sure that the way refuses to uninstall while API groups are served, and says what to
+    /// do, where it can refuse.
     ///
     /// # Errors
     /// If it does not.
@@ -151,23 +191,8 @@ impl Way {
         command
             .args(["--namespace", OPERATOR_NAMESPACE])
             .args(arguments);
-        command.stdin(Stdio::null());
         let name = format!("helm {}", arguments.first().unwrap_or(&""));
-        let output = command
-            .output()
-            .await
-            .map_err(|source| MatrixError::Start {
-                program: name.clone(),
-                source,
-            })?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        Err(MatrixError::Refused {
-            program: name,
-            said,
-        })
+        tool::run(&name, command).await.map(drop)
     }
 }
 

@@ -1,32 +1,29 @@
-//! Helm and the manifest, on a real cluster: installed, with reports on the server, installed over,
-//! rolled back, refused to be uninstalled, and uninstalled.
+//! Helm, the manifest, Flux, Argo CD and OLM v0, on a real cluster: installed, with reports on the
+//! server, installed over or upgraded, rolled back, refused to be uninstalled, and uninstalled.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::common::{full, options, say};
-use e2e::matrix::{self, Way};
+use crate::common::{full, helm, options, say};
+use e2e::matrix::{self, Previous, Way};
+use e2e::takeover::Database;
 use testreports::Input;
 
-/// Returns the program Helm, or none where it is not there, which is a failure with `CI=true`.
-fn helm() -> Option<PathBuf> {
-    let helm = std::env::var_os("REPORTS_SERVER_HELM").map(PathBuf::from);
-    let required = std::env::var("CI").as_deref() == Ok("true");
-    assert!(
-        helm.is_some() || !required,
-        "REPORTS_SERVER_HELM is not set"
-    );
-    if helm.is_none() {
-        println!(
-            "skipped: REPORTS_SERVER_HELM is not set; hack/ways helm prints what it has to be"
-        );
-    }
-    helm
+/// Returns the release before, which is upgraded where there is one: the folder that
+/// `hack/previous` prints.
+fn previous() -> Option<Previous> {
+    let folder = std::env::var_os("REPORTS_SERVER_PREVIOUS")?;
+    Some(Previous::read(Path::new(&folder)).unwrap())
 }
 
 async fn tried(way: Way) {
     let reports = if full() { 1000 } else { 300 };
-    let options = options(Input::Generated { seed: 1 }, reports);
-    let outcome = matrix::run(&way, options, None, say).await.unwrap();
+    let mut options = options(Input::Generated { seed: 1 }, reports);
+    let previous = previous();
+    if previous.is_some() {
+        // The servers are exchanged one by one.
+        options.database = Database::Managed;
+    }
+    let outcome = matrix::run(&way, options, previous, say).await.unwrap();
     assert!(outcome.is_clean(), "{outcome:#?}");
 }
 
@@ -45,4 +42,34 @@ async fn the_manifest_installs_and_uninstalls() {
         return;
     }
     tried(Way::Manifest).await;
+}
+
+/// Returns the folder that a variable names, which `hack/test --full` sets.
+fn parts(variable: &str) -> Option<PathBuf> {
+    let parts = std::env::var_os(variable).map(PathBuf::from);
+    if parts.is_none() {
+        println!("left out: {variable} is not set");
+    }
+    parts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flux_installs_and_uninstalls() {
+    if let Some(parts) = parts("REPORTS_SERVER_FLUX") {
+        tried(Way::Flux(parts)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn argo_cd_installs_and_uninstalls() {
+    if let Some(parts) = parts("REPORTS_SERVER_ARGOCD") {
+        tried(Way::ArgoCd(parts)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn olm_installs_and_uninstalls() {
+    if let Some(parts) = parts("REPORTS_SERVER_OLM0") {
+        tried(Way::Olm(parts)).await;
+    }
 }

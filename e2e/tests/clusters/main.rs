@@ -37,6 +37,7 @@ mod migration;
 mod namespace;
 mod patroni;
 mod policies;
+mod quickstart;
 mod restore;
 mod round_trip;
 mod runbook;

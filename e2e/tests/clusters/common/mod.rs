@@ -41,6 +41,22 @@ pub fn options(input: Input, reports: usize) -> TakeoverOptions {
     }
 }
 
+/// Returns the program Helm, or none where it is not there, which is a failure with `CI=true`.
+pub fn helm() -> Option<PathBuf> {
+    let helm = std::env::var_os("REPORTS_SERVER_HELM").map(PathBuf::from);
+    let required = std::env::var("CI").as_deref() == Ok("true");
+    assert!(
+        helm.is_some() || !required,
+        "REPORTS_SERVER_HELM is not set"
+    );
+    if helm.is_none() {
+        println!(
+            "skipped: REPORTS_SERVER_HELM is not set; hack/ways helm prints what it has to be"
+        );
+    }
+    helm
+}
+
 /// Progress goes to the test's output.
 pub fn say(text: &str) {
     println!("{text}");

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::bundle::HEADER;
 use super::csv::{Csv, icon, related_images};
 use super::release;
 use crate::manifests::place::Place;
@@ -21,6 +22,16 @@ const TOLD: [&str; 9] = [
 
 /// Fields of an owned CRD that it tells.
 const TOLD_OF_CRDS: [&str; 5] = ["description", "displayName", "kind", "name", "version"];
+
+/// Folder of the catalog in its image.
+pub(super) const FOLDER: &str = "/configs";
+/// Label of an image that has a catalog, with its folder there.
+const LABEL: &str = "operators.operatorframework.io.index.configs.v1";
+
+/// Returns what a builder makes the image of the catalog from, in the folder that has the catalog.
+pub(super) fn containerfile() -> String {
+    format!("{HEADER}FROM scratch\nLABEL {LABEL}={FOLDER}\nCOPY catalog {FOLDER}/\n")
+}
 
 /// Returns the blobs of the catalog: package, channel and bundle.
 pub(super) fn catalog(place: &Place, csv: &Csv) -> Vec<Value> {

@@ -36,6 +36,7 @@ pub(super) fn csv(place: &Place, parts: &Parts, examples: &[Value]) -> Result<Cs
             "name": release::bundle_name(),
             "labels": {
                 "operatorframework.io/arch.amd64": "supported",
+                "operatorframework.io/arch.arm64": "supported",
                 "operatorframework.io/os.linux": "supported",
             },
             "annotations": annotations(place, examples)?,

@@ -55,6 +55,7 @@ pub fn olm(examples: &Files, registry: Option<&str>) -> Result<Files, Error> {
         "catalog/catalog.yaml".to_owned(),
         format!("{HEADER}{blobs}"),
     );
+    files.insert("catalog.Containerfile".to_owned(), catalog::containerfile());
     files.insert(
         "beside.yaml".to_owned(),
         stream(BESIDE_HEADER, &parts.beside)?,

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::catalog::FOLDER;
 use super::release;
 use crate::manifests::place::Place;
 
@@ -22,8 +23,12 @@ pub(super) fn request(place: &Place) -> Vec<Value> {
                 "image": release::catalog_image(place),
                 "displayName": release::DISPLAY_NAME,
                 "publisher": release::DISPLAY_NAME,
-                // The namespace takes no other pods.
-                "grpcPodConfig": {"securityContextConfig": "restricted"},
+                "grpcPodConfig": {
+                    // The image has files alone; OLM serves them by its own program.
+                    "extractContent": {"catalogDir": FOLDER},
+                    // The namespace takes no other pods.
+                    "securityContextConfig": "restricted",
+                },
             },
         }),
         json!({

@@ -119,3 +119,18 @@ fn a_cluster_is_asked_for_what_the_catalog_offers() {
     // For all namespaces: no selector.
     assert_eq!(of_kind(&request, "OperatorGroup")["spec"], json!({}));
 }
+
+/// OLM v0 serves the folder of the image by its own program, OLM v1 finds it by the label.
+#[test]
+fn the_image_of_the_catalog_has_nothing_but_the_catalog() {
+    let files = files();
+    let image = &files["catalog.Containerfile"];
+    let request = documents(&files, "subscription.yaml");
+    let pod = &of_kind(&request, "CatalogSource")["spec"]["grpcPodConfig"];
+    let folder = text(pod, "/extractContent/catalogDir");
+    let label = format!("LABEL operators.operatorframework.io.index.configs.v1={folder}\n");
+    assert!(image.contains("FROM scratch\n"), "{image}");
+    assert!(image.contains(&label), "{image}");
+    let copy = format!("COPY catalog {folder}/\n");
+    assert!(image.ends_with(&copy), "{image}");
+}

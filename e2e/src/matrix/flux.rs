@@ -1,0 +1,191 @@
+//! Flux: its kustomize-controller, and what stands in for its source-controller, which cannot be
+//! had as a Go module. A folder becomes the artifact of the `GitRepository` that the example names.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use testcluster::{Cluster, Process, ProcessSpec, network};
+use tokio::process::Command;
+
+use super::error::MatrixError;
+use super::tool;
+
+/// Namespace of Flux and of the example.
+const NAMESPACE: &str = "flux-system";
+/// The example's objects.
+const REPOSITORY: &str = "gitrepository/reports-server";
+const KUSTOMIZATION: &str = "kustomization/reports-server-operator";
+/// API group of sources.
+const SOURCES: &str = "source.toolkit.fluxcd.io";
+/// Sources that the controller watches, with their plurals.
+const KINDS: [(&str, &str); 4] = [
+    ("Bucket", "buckets"),
+    ("ExternalArtifact", "externalartifacts"),
+    ("GitRepository", "gitrepositories"),
+    ("OCIRepository", "ocirepositories"),
+];
+/// The controller, and its file among the parts.
+const CONTROLLER: &str = "kustomize-controller";
+/// Folder and process of the artifacts.
+const ARTIFACTS: &str = "artifacts";
+const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(network::NODE_IP), 19480);
+/// Longest time until a folder is applied or pruned.
+const TIMEOUT: &str = "--timeout=5m";
+
+/// Starts the controller, whose parts `hack/gitops flux` builds, and what serves artifacts. Both
+/// end when they are dropped.
+///
+/// # Errors
+/// If something cannot be installed or started.
+pub async fn begin(cluster: &Cluster, parts: &Path) -> Result<Vec<Process>, MatrixError> {
+    let mut items = vec![json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": NAMESPACE},
+    })];
+    items.extend(KINDS.map(|(kind, plural)| source_crd(kind, plural)));
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    cluster
+        .kubectl_with_input(["apply", "-f", "-"], &list)
+        .await?;
+    let crd = parts.join("kustomizations.yaml");
+    let create = ["create".as_ref(), "-f".as_ref(), crd.as_os_str()];
+    cluster.kubectl(create).await?;
+    let established = ["wait", "--for=condition=Established", "crd", "--all"];
+    cluster.kubectl(established).await?;
+    let folder = cluster.directory().join(ARTIFACTS);
+    fs::create_dir_all(&folder).map_err(|source| MatrixError::File {
+        path: folder.clone(),
+        source,
+    })?;
+    let address = ADDRESS.to_string();
+    let folder = folder.to_string_lossy();
+    let arguments = ["httpd", "-f", "-p", &address, "-h", &folder];
+    let artifacts = ProcessSpec::new(ARTIFACTS, "busybox").args(arguments);
+    let controller = ProcessSpec::new(CONTROLLER, parts.join(CONTROLLER)).args([
+        "--metrics-addr=0",
+        "--health-addr=0",
+        "--requeue-dependency=2s",
+    ]);
+    Ok(vec![cluster.run(artifacts)?, cluster.run(controller)?])
+}
+
+/// Applies the example of a release, and has the controller apply the folder that it names.
+///
+/// # Errors
+/// If that fails, or is not over in time.
+pub async fn sync(cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError> {
+    let digest = pack(cluster, manifests).await?;
+    let example = manifests.join("gitops/flux/operator.yaml");
+    let apply = ["apply".as_ref(), "-f".as_ref(), example.as_os_str()];
+    cluster.kubectl(apply).await?;
+    let status = json!({"status": {"artifact": artifact(&digest)}}).to_string();
+    let patch = ["patch", REPOSITORY, "--subresource=status", "--type=merge"];
+    let patch = [&patch[..], &["-p", status.as_str()]].concat();
+    in_namespace(cluster, &patch).await?;
+    let applied = format!("--for=jsonpath={{.status.lastAppliedRevision}}={digest}");
+    for reached in [applied.as_str(), "--for=condition=Ready"] {
+        in_namespace(cluster, &["wait", KUSTOMIZATION, reached, TIMEOUT]).await?;
+    }
+    Ok(())
+}
+
+/// Has the controller delete what it applied.
+///
+/// # Errors
+/// If that fails, or is not over in time.
+pub async fn uninstall(cluster: &Cluster) -> Result<(), MatrixError> {
+    in_namespace(cluster, &["delete", KUSTOMIZATION, TIMEOUT]).await
+}
+
+async fn in_namespace(cluster: &Cluster, arguments: &[&str]) -> Result<(), MatrixError> {
+    let arguments = [&["-n", NAMESPACE][..], arguments].concat();
+    cluster.kubectl(arguments).await?;
+    Ok(())
+}
+
+/// Packs the folder `manifests` of a release, as source-controller packs a repository; returns the
+/// digest, which is the name of the file, too.
+async fn pack(cluster: &Cluster, manifests: &Path) -> Result<String, MatrixError> {
+    let folder = cluster.directory().join(ARTIFACTS);
+    let packed = folder.join("new");
+    let mut tar = Command::new("tar");
+    tar.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "-C"])
+        .arg(manifests.join(".."))
+        .arg("-czf")
+        .arg(&packed)
+        .arg("manifests");
+    tool::run("tar", tar).await?;
+    let mut sum = Command::new("sha256sum");
+    sum.arg(&packed);
+    let said = tool::run("sha256sum", sum).await?;
+    let digest = format!("sha256:{}", said.split(' ').next().unwrap_or_default());
+    let renamed = fs::rename(&packed, folder.join(file_of(&digest)));
+    renamed.map_err(|source| MatrixError::File {
+        path: packed,
+        source,
+    })?;
+    Ok(digest)
+}
+
+/// Returns the name of the file of an artifact.
+fn file_of(digest: &str) -> String {
+    format!("{}.tar.gz", digest.replace(':', "-"))
+}
+
+/// Returns what source-controller says of an artifact.
+fn artifact(digest: &str) -> Value {
+    let file = file_of(digest);
+    json!({
+        "path": file,
+        "url": format!("http://{ADDRESS}/{file}"),
+        "revision": digest,
+        "digest": digest,
+        "lastUpdateTime": Timestamp::now().to_string(),
+    })
+}
+
+/// Returns the CRD of a kind of sources, which takes everything.
+fn source_crd(kind: &str, plural: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{SOURCES}")},
+        "spec": {
+            "group": SOURCES,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind,
+                "listKind": format!("{kind}List"),
+                "plural": plural,
+                "singular": kind.to_lowercase(),
+            },
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_artifact_is_found_by_its_digest() {
+        let artifact = artifact("sha256:ab");
+        assert_eq!(artifact["revision"], artifact["digest"]);
+        let url = artifact["url"].as_str().unwrap();
+        assert!(url.ends_with(":19480/sha256-ab.tar.gz"), "{url}");
+    }
+}
