@@ -175,4 +175,16 @@ mod tests {
             text
         );
     }
+
+    #[tokio::test]
+    async fn what_is_compressed_already_stays() {
+        let joined = vec![0x1f; 200_000];
+        let mut response = Response::new(Body::from(joined.clone()));
+        announce(response.headers_mut());
+        let same = compress(response);
+        assert_eq!(same.headers().get_all(CONTENT_ENCODING).iter().count(), 1);
+        assert_eq!(same.headers().get_all(VARY).iter().count(), 1);
+        let body = same.into_body().collect().await.unwrap().to_bytes();
+        assert!(body == joined);
+    }
 }
