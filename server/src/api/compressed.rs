@@ -24,8 +24,9 @@ const LEAST_TEXT: usize = 256 * 1024;
 /// Bytes after which a part is handed on.
 const CHUNK: usize = 64 * 1024;
 
-/// Returns true when a list is to be joined from pieces: the client takes gzip, the text of an object
-/// depends on nothing but its state and the version, and the objects are not too few or too small.
+/// Returns true when a list is to be joined from pieces: the client takes gzip, the text of an
+/// object depends on nothing but its state and the version, and the objects are not too few or too
+/// small.
 #[must_use]
 pub fn applies(scope: &Scope, view: &View, objects: &[Arc<StoredObject>]) -> bool {
     let sample = objects.iter().take(SAMPLE);

@@ -32,8 +32,8 @@ pub trait Parts: Send + 'static {
 /// length.
 ///
 /// # Errors
-/// If the first part cannot be written. Later the stream breaks off, which a client sees as a failed
-/// request.
+/// If the first part cannot be written. Later the stream breaks off, which a client sees as a
+/// failed request.
 pub fn answer<P: Parts>(
     content_type: &'static str,
     mut begun: Vec<u8>,

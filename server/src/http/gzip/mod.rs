@@ -1,6 +1,6 @@
 //! Compression of large answers, by the kube-apiserver's rule: only when asked, only above 128 KiB,
-//! at the fastest level, never a watch. Bodies are compressed as they are sent, unless they have been
-//! joined from pieces that were compressed before.
+//! at the fastest level, never a watch. Bodies are compressed as they are sent, unless they have
+//! been joined from pieces that were compressed before.
 
 mod piece;
 

@@ -1,9 +1,9 @@
 //! Gzip streams that are joined from pieces of deflate.
 //!
-//! A piece is the deflate of one text, made by itself: it refers to nothing before it, and ends at a
-//! byte. So the same piece fits into any stream, behind any other. A sync flush ends with an empty
-//! stored block; the length of that block is left out of the piece, and whoever joins the pieces puts
-//! the text between them into it: one comma takes five bytes.
+//! A piece is the deflate of one text, made by itself: it refers to nothing before it, and ends at
+//! a byte. So the same piece fits into any stream, behind any other. A sync flush ends with an empty
+//! stored block; the length of that block is left out of the piece, and whoever joins the pieces
+//! puts the text between them into it: one comma takes five bytes.
 
 use std::io;
 
@@ -200,7 +200,7 @@ mod tests {
     fn texts_of_every_size_are_inflated_again() {
         let mut deflater = Deflater::default();
         let (random, repeated) = (noise(3 << 20), b"policy report ".repeat(200_000));
-        for length in [0, 1, 2, 257, 258, 259, 4096, 65_535, 65_536, 200_000, 2_800_000] {
+        for length in [0, 1, 2, 257, 258, 259, 65_535, 65_536, 200_000, 2_800_000] {
             for text in [&random[..length], &repeated[..length]] {
                 let piece = deflater.piece(text).unwrap();
                 let out = joined(NOTHING, &[(&piece, NOTHING)]);
