@@ -14,7 +14,7 @@ use crate::telemetry::PieceMetrics;
 /// Most memory of kept pieces, in bytes: enough for a list of more than 10,000 reports of 12 kB.
 const BOUND: u64 = 32 << 20;
 /// Time after which a piece that no list has used is dropped.
-const IDLE: Duration = Duration::from_secs(10 * 60);
+const IDLE: Duration = Duration::from_secs(5 * 60);
 /// Interval of looks at pieces that are idle.
 const SWEEP: Duration = Duration::from_secs(60);
 /// Memory of a kept piece beside its own, in bytes: the entry of the cache.
