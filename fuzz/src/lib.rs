@@ -16,6 +16,7 @@ use std::sync::LazyLock;
 mod bodies;
 mod definitions;
 mod delete;
+mod gzip;
 mod headers;
 mod ownership;
 mod parts;
@@ -30,6 +31,7 @@ mod tokens;
 pub use bodies::{json_body, yaml_body};
 pub use definitions::crd;
 pub use delete::delete_options;
+pub use gzip::gzip_pieces;
 pub use headers::headers;
 pub use ownership::{apply, managed_fields};
 pub use patches::{json_patch, merge_patch};
@@ -49,6 +51,7 @@ pub const TARGETS: &[Target] = &[
     ("crd", crd),
     ("delete_options", delete_options),
     ("field_selector", field_selector),
+    ("gzip_pieces", gzip_pieces),
     ("headers", headers),
     ("import", import),
     ("json_body", json_body),

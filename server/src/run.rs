@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::Api;
+use crate::api::{Api, Pieces};
 use crate::auth::{Authenticator, Authorizer, FrontProxyConfig, SubjectAccess, TokenAuthenticator};
 use crate::cluster::{
     self, Attachments, EffectiveDefinitions, Namespaces, stored_definitions, watch_front_proxy,
@@ -184,7 +184,10 @@ async fn serve(
     background.spawn(sweep(store.clone(), cluster.namespaces.clone(), metrics));
     background.spawn(holds::end_orphaned(store.clone(), holds::LIMIT));
     let health = health(shutdown, &cluster, certificates);
-    let pipeline = Arc::new(pipeline(config, shutdown, metrics, store, cluster, health));
+    let pieces = Arc::new(Pieces::new(metrics.pieces.clone()));
+    background.spawn(pieces.clone().expire());
+    let pipeline = pipeline(config, shutdown, metrics, store, cluster, health, pieces);
+    let pipeline = Arc::new(pipeline);
     let age = ConnectionAge::new(config.connection_max_age, store.arrivals());
     let server = Server::bind(config.bind_address, tls, pipeline, age).await?;
     tracing::info!(address = %config.bind_address, version = crate::VERSION, "serving");
@@ -329,6 +332,7 @@ fn pipeline(
     store: &Store,
     cluster: Cluster,
     health: Health,
+    pieces: Arc<Pieces>,
 ) -> Pipeline {
     let Cluster {
         client,
@@ -345,6 +349,7 @@ fn pipeline(
     let authorizer: Arc<dyn Authorizer> = Arc::new(SubjectAccess::new(client, reviews.clone()));
     let api = Api::new(store.clone(), definitions.clone(), namespaces)
         .attached(attachments)
+        .keeping(pieces)
         .refusing(refused_writers);
     Pipeline {
         authenticator: Authenticator::new(front_proxy, tokens),

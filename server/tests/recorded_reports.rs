@@ -9,15 +9,28 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use apimachinery::definition::ResourceDefinition;
 use apimachinery::schema::{Encoding, Malformed, decode};
 use apimachinery::table::{IncludeObject, MetaVersion, RowOptions};
+use flate2::Compression;
 use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use jiff::Timestamp;
+use reports_server::http::gzip::{Deflater, Joiner};
 use serde_json::Value;
+
+/// The recordings whose lists are joined from pieces: of the others, objects are small.
+const JOINED: [&str; 3] = [
+    "ephemeralreports.reports.kyverno.io",
+    "policyreports.wgpolicyk8s.io",
+    "reports.openreports.io",
+];
+/// Most bytes of a list that is joined from pieces, by those of the list that is compressed as a
+/// whole, in percent. A piece does not refer to the reports before it.
+const MOST_JOINED: usize = 250;
 
 /// The folder of the data; none with a note on the standard error where it is not there.
 fn data() -> Option<PathBuf> {
@@ -137,4 +150,38 @@ fn recorded_reports_fill_their_columns() {
             );
         });
     }
+}
+
+#[test]
+fn a_joined_list_is_not_much_larger_than_one_that_is_compressed_as_a_whole() {
+    let Some(data) = data() else { return };
+    let mut judged = Vec::new();
+    for (resource, path) in recordings(&data) {
+        if !JOINED.contains(&resource.as_str()) {
+            continue;
+        }
+        let (mut text, mut joined) = (Vec::new(), Vec::new());
+        let mut whole = GzEncoder::new(Vec::new(), Compression::fast());
+        let mut joiner = Joiner::begin(&mut joined, b"");
+        let mut deflater = Deflater::default();
+        each_report(&path, |_, report| {
+            let report = report.to_string();
+            let piece = deflater.piece(report.as_bytes()).unwrap();
+            joiner.append(&mut joined, &piece, b",");
+            text.extend_from_slice(report.as_bytes());
+            text.push(b',');
+        });
+        joiner.end(&mut joined);
+        whole.write_all(&text).unwrap();
+        let whole = whole.finish().unwrap().len();
+        let percent = joined.len() * 100 / whole;
+        assert!(percent <= MOST_JOINED, "{resource}: {percent} %");
+        let mut inflated = Vec::new();
+        let mut decoder = GzDecoder::new(joined.as_slice());
+        decoder.read_to_end(&mut inflated).unwrap();
+        assert!(inflated == text, "{resource}");
+        judged.push(resource);
+    }
+    judged.sort();
+    assert_eq!(judged, JOINED);
 }

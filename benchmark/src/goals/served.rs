@@ -156,7 +156,7 @@ fn clients(engine: &str) -> Vec<Goal> {
     let of = |what: &str| format!("{what} on {engine}");
     let cost =
         |metric: &str, process: &str| median(&format!("{metric} CPU of {process}"), aggregated);
-    Set::new("19", "compression of the whole text")
+    Set::new("19", "the first list, which compresses every report")
         .most(
             &of("processor time of the server for a list of 10,000, gzip"),
             "ms",

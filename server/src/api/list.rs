@@ -11,7 +11,7 @@ use super::scope::Scope;
 use super::select::{self, Page, Part};
 use super::token::Continue;
 use super::view::{ListMeta, View};
-use super::{Api, failure};
+use super::{Api, compressed, failure};
 use crate::http::negotiation::Offer;
 
 /// Message of a 410 for a page whose version is gone, with a token that goes on anyway.
@@ -30,6 +30,9 @@ pub async fn list(api: &Api, scope: &Scope) -> Result<Response, ApiError> {
     let view = View::new(scope, accepted, true)?;
     let options = ListOptions::parse(&scope.ctx.info, scope.definition.namespaced)?;
     let (page, meta) = read(api, scope, &options).await?;
+    if compressed::applies(scope, &view, &page.objects) {
+        return compressed::respond(scope, view, &api.pieces, page.objects, &meta);
+    }
     view.respond_list(page.objects, &meta)
 }
 

@@ -1,6 +1,7 @@
 //! Requests for resources: one file a verb, which reads options, calls the registry or the cache,
 //! and encodes what it gets.
 
+mod compressed;
 mod control;
 mod create;
 mod delete;
@@ -12,6 +13,7 @@ mod get;
 mod list;
 pub mod options;
 mod patch;
+mod pieces;
 mod read;
 mod scope;
 mod select;
@@ -35,6 +37,7 @@ use crate::http::negotiation::accept_error;
 use crate::http::response;
 use crate::http::{ApiHandler, RequestContext};
 
+pub use pieces::Pieces;
 pub use service::Api;
 
 impl Api {

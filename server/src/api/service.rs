@@ -8,6 +8,7 @@ use apimachinery::error::ApiError;
 use storage::store::Store;
 use tokio::sync::watch::Receiver;
 
+use super::pieces::Pieces;
 use super::scope::Scope;
 use crate::cluster::{Attachments, EffectiveDefinitions, NamespaceLookup};
 use crate::registry::store_error;
@@ -19,6 +20,7 @@ pub struct Api {
     pub(super) definitions: Arc<EffectiveDefinitions>,
     pub(super) namespaces: Arc<dyn NamespaceLookup>,
     pub(super) attachments: Arc<Attachments>,
+    pub(super) pieces: Arc<Pieces>,
     refused_writers: Receiver<BTreeSet<String>>,
 }
 
@@ -35,6 +37,7 @@ impl Api {
             definitions,
             namespaces,
             attachments: Arc::default(),
+            pieces: Arc::default(),
             refused_writers: tokio::sync::watch::channel(BTreeSet::new()).1,
         }
     }
@@ -69,6 +72,13 @@ impl Api {
     #[must_use]
     pub fn attached(mut self, attachments: Arc<Attachments>) -> Self {
         self.attachments = attachments;
+        self
+    }
+
+    /// Returns the same API, which keeps the pieces of compressed lists in `pieces`.
+    #[must_use]
+    pub fn keeping(mut self, pieces: Arc<Pieces>) -> Self {
+        self.pieces = pieces;
         self
     }
 

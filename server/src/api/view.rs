@@ -95,6 +95,13 @@ impl View {
         self.accepted.media_type == MediaType::Json && !self.accepted.pretty
     }
 
+    /// Returns true when the text of an item depends on nothing but the stored object and the
+    /// version.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.streams() && self.prune.is_none() && self.accepted.transform == Transform::None
+    }
+
     /// Returns whether this is the metadata of objects in protobuf.
     #[must_use]
     pub fn is_protobuf(&self) -> bool {

@@ -1,6 +1,7 @@
 //! HTTP: connections and their bounds, the form in which a request is answered, and the handler it
 //! goes to.
 
+pub mod gzip;
 pub mod negotiation;
 pub mod response;
 
@@ -8,7 +9,6 @@ mod age;
 mod audit;
 mod body;
 mod context;
-mod gzip;
 mod health;
 mod limits;
 mod pipeline;

@@ -8,6 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::pieces::PieceMetrics;
 use super::requests::RequestMetrics;
 use super::reviews::ReviewMetrics;
 use super::store::CommitMetrics;
@@ -24,6 +25,8 @@ pub struct Metrics {
     pub reviews: ReviewMetrics,
     /// The metrics of commits of the store.
     pub commits: CommitMetrics,
+    /// The metrics of the pieces of compressed lists.
+    pub pieces: PieceMetrics,
     /// End of validity of the serving certificate, in seconds since 1970.
     pub certificate_expiry: Gauge,
 }
@@ -37,6 +40,7 @@ impl Metrics {
         let requests = RequestMetrics::register(&mut registry);
         let reviews = ReviewMetrics::register(&mut registry);
         let commits = CommitMetrics::register(&mut registry);
+        let pieces = PieceMetrics::register(&mut registry);
         let certificate_expiry = Gauge::default();
         registry.register_with_unit(
             "tls_certificate_expiration_timestamp",
@@ -52,6 +56,7 @@ impl Metrics {
             requests,
             reviews,
             commits,
+            pieces,
             certificate_expiry,
         }
     }

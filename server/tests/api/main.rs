@@ -9,6 +9,7 @@
 
 mod apply;
 mod bodies;
+mod compressed;
 mod control;
 mod create;
 mod delete;

@@ -1,5 +1,8 @@
 //! Compression of large answers, by the kube-apiserver's rule: only when asked, only above 128 KiB,
-//! at the fastest level, never a watch.
+//! at the fastest level, never a watch. Bodies are compressed as they are sent, unless they have
+//! been joined from pieces that were compressed before.
+
+mod piece;
 
 use std::io::Write;
 use std::pin::Pin;
@@ -16,10 +19,12 @@ use http_body::{Body as HttpBody, Frame};
 
 use super::negotiation::joined;
 
+pub use piece::{Deflater, Joiner, Piece};
+
 /// Size below which bodies are sent as they are.
 const THRESHOLD: u64 = 128 * 1024;
 /// Most input that is compressed in one step, so that other requests on the thread are not held up.
-const STEP: usize = 64 * 1024;
+pub const STEP: usize = 64 * 1024;
 
 /// Returns whether the client takes gzip.
 #[must_use]
@@ -42,12 +47,15 @@ pub fn compress(response: Response) -> Response {
         return response;
     }
     let (mut head, body) = response.into_parts();
-    head.headers.remove(CONTENT_LENGTH);
-    head.headers
-        .insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    head.headers
-        .append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    announce(&mut head.headers);
     Response::from_parts(head, Body::new(Gzip::new(body)))
+}
+
+/// Sets the headers of an answer that is compressed.
+pub fn announce(headers: &mut HeaderMap) {
+    headers.remove(CONTENT_LENGTH);
+    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
 /// A body that compresses another one as it is read.
@@ -166,5 +174,17 @@ mod tests {
             unpacked(compress(Response::new(Body::from_stream(chunks)))).await,
             text
         );
+    }
+
+    #[tokio::test]
+    async fn what_is_compressed_already_stays() {
+        let joined = vec![0x1f; 200_000];
+        let mut response = Response::new(Body::from(joined.clone()));
+        announce(response.headers_mut());
+        let same = compress(response);
+        assert_eq!(same.headers().get_all(CONTENT_ENCODING).iter().count(), 1);
+        assert_eq!(same.headers().get_all(VARY).iter().count(), 1);
+        let body = same.into_body().collect().await.unwrap().to_bytes();
+        assert!(body == joined);
     }
 }
