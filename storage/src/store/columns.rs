@@ -4,7 +4,7 @@ use crds::control::GateState;
 
 use super::engine::{EngineError, corrupt};
 use crate::cache::{Effect, PreviousRef};
-use crate::model::{Encoded, Labels, ObjectKey, StoredObject};
+use crate::model::{Dictionary, Encoded, Labels, ObjectKey, StoredObject};
 
 /// Returns a version or seq as the database keeps it.
 pub(super) fn db(number: u64) -> i64 {
@@ -31,14 +31,16 @@ pub(super) fn labels_of(text: &str, key: &ObjectKey) -> Result<Labels, EngineErr
     serde_json::from_str(text).map_err(|error| corrupt(key, error))
 }
 
-/// Returns an object from its body and the columns rv and `as_imported`.
+/// Returns an object from its body and the columns rv and `as_imported`. It is compressed anew once
+/// it is among the others of its resource.
 pub(super) fn object(
     key: ObjectKey,
     body: String,
     rv: u64,
     as_imported: bool,
 ) -> Result<StoredObject, EngineError> {
-    let encoded = Encoded::from_json(body).map_err(|error| corrupt(&key, error))?;
+    let encoded = Encoded::from_json(body, Dictionary::built_in());
+    let encoded = encoded.map_err(|error| corrupt(&key, error))?;
     Ok(encoded.into_object(key, rv, as_imported))
 }
 
