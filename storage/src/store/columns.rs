@@ -31,15 +31,15 @@ pub(super) fn labels_of(text: &str, key: &ObjectKey) -> Result<Labels, EngineErr
     serde_json::from_str(text).map_err(|error| corrupt(key, error))
 }
 
-/// Returns an object from its body and the columns rv and `as_imported`. It is compressed anew once
-/// it is among the others of its resource.
+/// Returns an object from its body and the columns rv and `as_imported`.
 pub(super) fn object(
     key: ObjectKey,
     body: String,
     rv: u64,
     as_imported: bool,
+    dictionary: &Dictionary,
 ) -> Result<StoredObject, EngineError> {
-    let encoded = Encoded::from_json(body, Dictionary::built_in());
+    let encoded = Encoded::from_json(body, dictionary);
     let encoded = encoded.map_err(|error| corrupt(&key, error))?;
     Ok(encoded.into_object(key, rv, as_imported))
 }

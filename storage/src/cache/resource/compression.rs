@@ -21,9 +21,12 @@ impl Resource {
         self.dictionary.load_full()
     }
 
-    /// Takes a dictionary for new bodies. Those that are there keep theirs.
-    pub(crate) fn set_dictionary(&self, dictionary: Dictionary) {
-        self.dictionary.store(Arc::new(dictionary));
+    /// Takes a dictionary for new bodies, unless there is a newer one. The bodies that are there
+    /// keep theirs.
+    pub(crate) fn set_dictionary(&self, dictionary: Arc<Dictionary>) {
+        if dictionary.generation() > self.dictionary.load().generation() {
+            self.dictionary.store(dictionary);
+        }
     }
 
     /// Counts a training.

@@ -5,6 +5,7 @@
 //! is used for new objects at once; those that are there are compressed anew in small steps.
 
 mod decide;
+mod early;
 mod rewriting;
 mod training;
 
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use self::decide::{Trainings, is_worth_rewriting};
+pub(super) use self::early::Early;
 use super::handle::WeakStore;
 use crate::cache::Resource;
 use crate::model::GroupResource;
@@ -71,7 +73,7 @@ async fn train(resource: &Resource) -> bool {
     let snapshot = resource.snapshot();
     resource.count_training();
     let trained = tokio::task::spawn_blocking(move || {
-        let objects = training::select(&snapshot, present.all);
+        let objects = training::select(snapshot.range(None, None), present.all);
         // What is written meanwhile need not be copied for it.
         drop(snapshot);
         training::train(&objects, present.generation + 1)
@@ -80,7 +82,7 @@ async fn train(resource: &Resource) -> bool {
         Ok(Ok(Some(dictionary))) => {
             let (generation, bytes) = (dictionary.generation(), dictionary.memory());
             tracing::info!(resource = %name, generation, bytes, "trained a dictionary");
-            resource.set_dictionary(dictionary);
+            resource.set_dictionary(Arc::new(dictionary));
             true
         }
         Ok(Ok(None)) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cache::{Bodies, Snapshot};
+use crate::cache::Bodies;
 use crate::model::{BodyError, Dictionary, Samples, StoredObject};
 
 /// Bytes of text that are trained with: some hundred times the dictionary.
@@ -14,16 +14,18 @@ const HELD_OUT: usize = 5;
 /// Numerator and denominator of the part of the present size that a dictionary has to come below.
 const GAIN: (usize, usize) = (9, 10);
 
-/// Returns objects to train with, from all over the snapshot, whose figures are `all`.
-pub(super) fn select(snapshot: &Snapshot, all: Bodies) -> Vec<Arc<StoredObject>> {
+/// Returns some of `objects` to train with, evenly spread; `all` are the figures of all of them.
+pub(super) fn select<'a>(
+    objects: impl Iterator<Item = &'a Arc<StoredObject>>,
+    all: Bodies,
+) -> Vec<Arc<StoredObject>> {
     let by_bytes = all.json_bytes.div_ceil(SAMPLE_BYTES);
     let by_objects = all.count.div_ceil(SAMPLE_OBJECTS);
     let every = usize::try_from(by_bytes.max(by_objects).max(1)).unwrap_or(usize::MAX);
     let mut bytes = 0;
-    snapshot
-        .range(None, None)
+    objects
         .step_by(every)
-        // Where those that are met are all large ones, half of the objects are enough.
+        // Those that are met may be large ones, or all of the objects larger than they were.
         .take_while(|object| {
             bytes += object.body.json_len() as u64;
             bytes <= 2 * SAMPLE_BYTES
@@ -181,6 +183,44 @@ mod tests {
         let all = reports(&Input::Generated { seed: 1 });
         let smaller = compressed(&all, &all);
         assert!(train(&smaller, 2).unwrap().is_none());
+    }
+
+    /// Returns objects of some 1 MiB.
+    fn large_objects(count: u64) -> Objects {
+        let object = |number: u64| {
+            let object = json!({"metadata": {"name": "n"}, "spec": "x".repeat(1 << 20)});
+            let encoded = Encoded::from_value(&object, Dictionary::built_in()).unwrap();
+            Arc::new(encoded.into_object(ObjectKey::new("", "n"), number, false))
+        };
+        (0..count).map(object).collect()
+    }
+
+    fn places(objects: &[Arc<StoredObject>]) -> Vec<u64> {
+        objects.iter().map(|object| object.rv).collect()
+    }
+
+    #[test]
+    fn objects_are_selected_all_over() {
+        let objects = large_objects(23);
+        let all = Bodies {
+            count: 23,
+            json_bytes: 3 * SAMPLE_BYTES,
+            ..Bodies::default()
+        };
+        let selected = select(objects.iter(), all);
+        assert_eq!(places(&selected), [0, 3, 6, 9, 12, 15, 18, 21]);
+        let many = Bodies {
+            count: 11 * SAMPLE_OBJECTS,
+            ..Bodies::default()
+        };
+        assert_eq!(places(&select(objects.iter(), many)), [0, 11, 22]);
+    }
+
+    #[test]
+    fn the_text_to_train_with_is_bounded() {
+        let objects = large_objects(23);
+        let selected = select(objects.iter(), Bodies::default());
+        assert_eq!(selected.len(), 15);
     }
 
     #[test]

@@ -12,7 +12,9 @@ use tokio::sync::{OnceCell, watch};
 use super::renumbered::{Numbers, Renumbered};
 use super::rows::RowKey;
 use crate::cache::{Log, LogError, LogPage};
-use crate::model::{Encoded, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
+use crate::model::{
+    Dictionary, Encoded, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject,
+};
 use crate::store::DatabaseInfo;
 use crate::store::engine::{
     Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpKind,
@@ -168,8 +170,9 @@ impl Engine for Movable {
         resource: ResourceId,
         after: Option<&ObjectKey>,
         max: usize,
+        dictionary: &Arc<Dictionary>,
     ) -> Result<Vec<StoredObject>, EngineError> {
-        forward!(self.objects(resource, after, max))
+        forward!(self.objects(resource, after, max, dictionary))
     }
 
     async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {

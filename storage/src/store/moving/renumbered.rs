@@ -12,7 +12,7 @@ use crds::control::{DigestItem, GateSpec};
 use tokio::sync::watch;
 
 use crate::cache::{Change, Log, LogError, LogPage};
-use crate::model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
+use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 use crate::store::DatabaseInfo;
 use crate::store::engine::{
     Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
@@ -122,9 +122,11 @@ impl Engine for Renumbered {
         resource: ResourceId,
         after: Option<&ObjectKey>,
         max: usize,
+        dictionary: &Arc<Dictionary>,
     ) -> Result<Vec<StoredObject>, EngineError> {
         let resource = self.numbers.there(resource);
-        self.engine.objects(resource, after, max).await
+        let objects = self.engine.objects(resource, after, max, dictionary);
+        objects.await
     }
 
     async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {

@@ -27,7 +27,7 @@ mod rows;
 mod tx;
 mod write;
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::SystemTime;
 
 use crds::control::{DigestItem, GateSpec};
@@ -44,7 +44,7 @@ use super::engine::{
     Refusal, Tail,
 };
 use crate::cache::{Log, LogError, LogPage};
-use crate::model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
+use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 
 #[async_trait::async_trait]
 impl Log for Postgres {
@@ -71,8 +71,9 @@ impl Engine for Postgres {
         resource: ResourceId,
         after: Option<&ObjectKey>,
         max: usize,
+        dictionary: &Arc<Dictionary>,
     ) -> Result<Vec<StoredObject>, EngineError> {
-        read::objects(self, resource, after, max).await
+        read::objects(self, resource, after, max, dictionary).await
     }
 
     async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {

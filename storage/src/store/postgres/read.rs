@@ -12,7 +12,7 @@ use super::rows::{
 };
 use super::{Postgres, lineage};
 use crate::cache::{Change, Effect, Event, LogPage, Previous, PreviousRef};
-use crate::model::{ObjectKey, Position, ResourceId, StoredObject};
+use crate::model::{Dictionary, ObjectKey, Position, ResourceId, StoredObject};
 use crate::store::engine::{EngineError, Loaded, Tail, corrupt};
 
 /// Bytes of bodies that are read at a time to catch up, beyond the first commit.
@@ -69,6 +69,7 @@ pub(super) async fn objects(
     resource: ResourceId,
     after: Option<&ObjectKey>,
     max: usize,
+    dictionary: &Arc<Dictionary>,
 ) -> Result<Vec<StoredObject>, EngineError> {
     let reader = engine.readers.get().await?;
     let mut rows = reader
@@ -92,18 +93,21 @@ pub(super) async fn objects(
     reader.keep();
     // Compressing is most of a start's work, so two threads share it.
     let back = rows.split_off(rows.len() / 2);
-    let front = tokio::task::spawn_blocking(move || stored(&rows));
-    let back = tokio::task::spawn_blocking(move || stored(&back));
+    let read = |rows: Vec<Row>| {
+        let dictionary = Arc::clone(dictionary);
+        tokio::task::spawn_blocking(move || stored(&rows, &dictionary))
+    };
+    let (front, back) = (read(rows), read(back));
     let mut objects = front.await.map_err(|error| corrupt(&"objects", error))??;
     objects.extend(back.await.map_err(|error| corrupt(&"objects", error))??);
     Ok(objects)
 }
 
-fn stored(rows: &[Row]) -> Result<Vec<StoredObject>, EngineError> {
+fn stored(rows: &[Row], dictionary: &Dictionary) -> Result<Vec<StoredObject>, EngineError> {
     rows.iter()
         .map(|row| {
             let (rv, as_imported) = (number(row, "rv")?, column(row, "as_imported")?);
-            object(row, key(row)?, rv, as_imported)
+            object(row, key(row)?, rv, as_imported, dictionary)
         })
         .collect()
 }
@@ -336,7 +340,8 @@ fn event(row: &Row) -> Result<Option<Event>, EngineError> {
             let as_imported = column(row, "previous_as_imported")?;
             let key = change.object.key.clone();
             let body = text(&key, frame, column(row, "previous_leaves")?)?;
-            Previous::Known(Arc::new(stored_object(key, body, rv, as_imported)?))
+            let object = stored_object(key, body, rv, as_imported, Dictionary::built_in())?;
+            Previous::Known(Arc::new(object))
         }
     };
     Ok(Some(Event::new(

@@ -8,7 +8,7 @@ use sqlx::{Row as _, SqliteConnection};
 
 use super::rows::{change, db, key, limit, object, record, un_db};
 use crate::cache::{Event, Previous, PreviousRef};
-use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord, StoredObject};
+use crate::model::{Dictionary, ObjectKey, Position, ResourceId, ResourceRecord, StoredObject};
 use crate::store::engine::{EngineError, Loaded, Tail, corrupt};
 
 /// Returns records and position, of the same moment.
@@ -66,6 +66,7 @@ pub(super) async fn objects(
     resource: ResourceId,
     after: Option<&ObjectKey>,
     max: usize,
+    dictionary: &Arc<Dictionary>,
 ) -> Result<Vec<StoredObject>, EngineError> {
     let mut rows = sqlx::query(
         "SELECT namespace, name, rv, as_imported, body FROM objects
@@ -80,18 +81,25 @@ pub(super) async fn objects(
     .await?;
     // Compressing is most of a start's work, so two threads share it.
     let back = rows.split_off(rows.len() / 2);
-    let front = tokio::task::spawn_blocking(move || stored(&rows));
-    let back = tokio::task::spawn_blocking(move || stored(&back));
+    let read = |rows: Vec<SqliteRow>| {
+        let dictionary = Arc::clone(dictionary);
+        tokio::task::spawn_blocking(move || stored(&rows, &dictionary))
+    };
+    let (front, back) = (read(rows), read(back));
     let mut objects = front.await.map_err(|error| corrupt(&"objects", error))??;
     objects.extend(back.await.map_err(|error| corrupt(&"objects", error))??);
     Ok(objects)
 }
 
-fn stored(rows: &[SqliteRow]) -> Result<Vec<StoredObject>, EngineError> {
+fn stored(
+    rows: &[SqliteRow],
+    dictionary: &Dictionary,
+) -> Result<Vec<StoredObject>, EngineError> {
     rows.iter()
         .map(|row| {
             let (rv, as_imported) = (un_db(row.try_get("rv")?), row.try_get("as_imported")?);
-            object(key(row)?, row.try_get("body")?, rv, as_imported)
+            let body = row.try_get("body")?;
+            object(key(row)?, body, rv, as_imported, dictionary)
         })
         .collect()
 }
@@ -161,7 +169,8 @@ pub(super) async fn events(
             (PreviousRef::At { rv, .. }, Some(body)) => {
                 let as_imported = row.try_get("previous_as_imported")?;
                 let key = change.object.key.clone();
-                Previous::Known(Arc::new(object(key, body, rv, as_imported)?))
+                let dictionary = Dictionary::built_in();
+                Previous::Known(Arc::new(object(key, body, rv, as_imported, dictionary)?))
             }
         };
         events.push(Arc::new(Event::new(

@@ -7,7 +7,9 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
 use crate::cache::{Change, EventType};
-use crate::model::{GateStatus, GroupResource, ObjectKey, ResourceDef, ResourceId, ResourceRecord};
+use crate::model::{
+    Dictionary, GateStatus, GroupResource, ObjectKey, ResourceDef, ResourceId, ResourceRecord,
+};
 use crate::store::decide::Existing;
 use crate::store::engine::{EngineError, corrupt};
 
@@ -65,7 +67,8 @@ pub(super) fn change(row: &SqliteRow) -> Result<Option<(ResourceId, Change)>, En
     let previous = previous(row.try_get("prev_rv")?, labels);
     let seq = un_db(row.try_get("seq")?);
     let rv = un_db(row.try_get("rv")?);
-    let object = Arc::new(object(key, body, rv, row.try_get("as_imported")?)?);
+    let as_imported = row.try_get("as_imported")?;
+    let object = object(key, body, rv, as_imported, Dictionary::built_in())?;
     let id = ResourceId(row.try_get("resource_id")?);
     Ok(Some((
         id,
@@ -73,7 +76,7 @@ pub(super) fn change(row: &SqliteRow) -> Result<Option<(ResourceId, Change)>, En
             type_,
             effect,
             seq,
-            object,
+            object: Arc::new(object),
             previous,
         },
     )))

@@ -8,7 +8,7 @@ use crds::control::{DigestItem, GateSpec};
 
 use super::Fixture;
 use crate::cache::{Log, LogError, LogPage};
-use crate::model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
+use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 use crate::store::DatabaseInfo;
 use crate::store::engine::{
     Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
@@ -117,8 +117,10 @@ impl Engine for Faulty {
         resource: ResourceId,
         after: Option<&ObjectKey>,
         max: usize,
+        dictionary: &Arc<Dictionary>,
     ) -> Result<Vec<StoredObject>, EngineError> {
-        self.inner.objects(resource, after, max).await
+        let objects = self.inner.objects(resource, after, max, dictionary);
+        objects.await
     }
 
     async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {
