@@ -1,4 +1,4 @@
-//! When a dictionary is trained, and when objects are compressed anew with it. Pure.
+//! Decisions when to train a dictionary, and when to compress objects anew with it. Pure.
 
 use std::time::{Duration, Instant};
 

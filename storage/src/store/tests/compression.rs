@@ -46,6 +46,8 @@ fn check(found: &StoredObject) {
 
 async fn filled(fixture: &dyn Fixture) -> Bed {
     let bed = Bed::open(fixture).await;
+    // The store trains no dictionary of its own accord.
+    bed.store.rest();
     let items = (0..OBJECTS).map(|number| {
         let mut object = object(number, "web");
         object["metadata"]["resourceVersion"] = json!((number + 1).to_string());
