@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::DatabaseInfo;
 use super::postgres::{OtherDatabase, PostgresError};
+use super::registry::Registry;
 use crate::cache::{Change, Log};
 use crate::model::{
     Dictionary, Encoded, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject,
@@ -173,8 +174,9 @@ pub(crate) trait Engine: Log {
         dictionary: &Arc<Dictionary>,
     ) -> Result<Vec<StoredObject>, EngineError>;
 
-    /// Returns the effects of at most `max` changes behind `seq`, in order.
-    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError>;
+    /// Returns the effects of at most `max` changes behind `seq`, in order. Their bodies are
+    /// compressed with the dictionaries of the resources in `registry`.
+    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError>;
 
     /// Returns the newest committed seq; `None` where no other process can write.
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError>;

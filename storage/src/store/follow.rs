@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::committer::Committer;
 use super::compression::Early;
-use super::engine::{Commit, EngineError, corrupt};
+use super::engine::{Commit, EngineError, Tail, corrupt};
 use crate::cache::{Change, Event, Log, Resource};
 use crate::model::{Dictionary, Position, ResourceId, ResourceRecord, StoredObject};
 
@@ -71,7 +71,7 @@ impl Committer {
     /// Follows by one page: the commits behind it are looked for again, and our own writes take
     /// their turn between. Others may write faster than they can be followed.
     async fn try_follow(&mut self) -> Result<(), EngineError> {
-        let page = self.engine.tail(self.position.seq, TAIL_PAGE).await?;
+        let page = self.tail_page().await?;
         if page.seq <= self.position.seq {
             return Ok(());
         }
@@ -121,12 +121,19 @@ impl Committer {
         Ok(others)
     }
 
+    /// Returns the next changes that the cache has not seen.
+    async fn tail_page(&self) -> Result<Tail, EngineError> {
+        let engine = &self.engine;
+        let page = engine.tail(self.position.seq, TAIL_PAGE, &self.registry);
+        page.await
+    }
+
     /// Applies the changes up to `seq` that the cache has not seen; returns the events of those
     /// behind `collect_behind`.
     pub async fn tail(&mut self, seq: u64, collect_behind: u64) -> Result<Others, EngineError> {
         let mut others = Others::default();
         while self.position.seq < seq {
-            let page = self.engine.tail(self.position.seq, TAIL_PAGE).await?;
+            let page = self.tail_page().await?;
             if page.seq <= self.position.seq {
                 return Err(corrupt(&format!("change {seq}"), "is not in the log"));
             }

@@ -21,6 +21,7 @@ use crate::store::engine::{
     OpOutcome, Refusal, Tail,
 };
 use crate::store::postgres::moving::Filling;
+use crate::store::registry::Registry;
 use crate::store::sqlite::Sqlite;
 
 /// See the module's documentation.
@@ -175,8 +176,8 @@ impl Engine for Movable {
         forward!(self.objects(resource, after, max, dictionary))
     }
 
-    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {
-        forward!(self.tail(seq, max))
+    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError> {
+        forward!(self.tail(seq, max, registry))
     }
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {

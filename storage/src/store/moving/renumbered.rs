@@ -18,6 +18,7 @@ use crate::store::engine::{
     Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
     Refusal, Tail,
 };
+use crate::store::registry::Registry;
 
 /// Two numbers for each resource.
 #[derive(Debug, Default)]
@@ -129,8 +130,10 @@ impl Engine for Renumbered {
         objects.await
     }
 
-    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {
-        let tail = self.engine.tail(seq, max).await?;
+    async fn tail(&self, seq: u64, max: usize, _registry: &Registry) -> Result<Tail, EngineError> {
+        // The numbers are others there.
+        let registry = Registry::default();
+        let tail = self.engine.tail(seq, max, &registry).await?;
         Ok(Tail {
             changes: self.changes(tail.changes),
             ..tail

@@ -43,6 +43,7 @@ use super::engine::{
     Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
     Refusal, Tail,
 };
+use super::registry::Registry;
 use crate::cache::{Log, LogError, LogPage};
 use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 
@@ -76,8 +77,8 @@ impl Engine for Postgres {
         read::objects(self, resource, after, max, dictionary).await
     }
 
-    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {
-        read::tail(self, seq, max).await
+    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError> {
+        read::tail(self, seq, max, registry).await
     }
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {

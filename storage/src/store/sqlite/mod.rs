@@ -27,6 +27,7 @@ use super::engine::{
     Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
     Refusal, Tail,
 };
+use super::registry::Registry;
 use crate::cache::{Log, LogError, LogPage};
 use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 
@@ -137,8 +138,8 @@ impl Engine for Sqlite {
         read::objects(&self.readers, resource, after, max, dictionary).await
     }
 
-    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {
-        read::tail(&self.readers, seq, max).await
+    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError> {
+        read::tail(&self.readers, seq, max, registry).await
     }
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {

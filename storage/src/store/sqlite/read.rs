@@ -6,10 +6,11 @@ use crds::control::DigestItem;
 use sqlx::sqlite::{SqlitePool, SqliteRow};
 use sqlx::{Row as _, SqliteConnection};
 
-use super::rows::{change, db, key, limit, object, record, un_db};
+use super::rows::{change, db, key, limit, object, record, resource_id, un_db};
 use crate::cache::{Event, Previous, PreviousRef};
 use crate::model::{Dictionary, ObjectKey, Position, ResourceId, ResourceRecord, StoredObject};
 use crate::store::engine::{EngineError, Loaded, Tail, corrupt};
+use crate::store::registry::Registry;
 
 /// Returns records and position, of the same moment.
 pub(super) async fn load(pool: &SqlitePool) -> Result<Loaded, EngineError> {
@@ -108,7 +109,12 @@ fn stored(
 ///
 /// The body of a listed state is in `objects`. Where a later change has replaced it there, that
 /// one follows in the log, and the listed state need not be seen any more.
-pub(super) async fn tail(pool: &SqlitePool, seq: u64, max: usize) -> Result<Tail, EngineError> {
+pub(super) async fn tail(
+    pool: &SqlitePool,
+    seq: u64,
+    max: usize,
+    registry: &Registry,
+) -> Result<Tail, EngineError> {
     let rows = sqlx::query(
         "SELECT c.seq, c.resource_id, c.rv, c.type, c.effect, c.namespace, c.name, c.as_imported,
                 c.prev_rv, c.prev_labels, coalesce(c.body, o.body) AS body
@@ -121,9 +127,13 @@ pub(super) async fn tail(pool: &SqlitePool, seq: u64, max: usize) -> Result<Tail
     .bind(limit(max))
     .fetch_all(pool)
     .await?;
+    let read = |row: &SqliteRow| {
+        let dictionary = registry.dictionary(resource_id(row)?);
+        change(row, &dictionary)
+    };
     let changes = rows
         .iter()
-        .filter_map(|row| change(row).transpose())
+        .filter_map(|row| read(row).transpose())
         .collect::<Result<_, _>>()?;
     let last = rows.last().map(|row| row.try_get("seq")).transpose()?;
     Ok(Tail {
@@ -157,7 +167,7 @@ pub(super) async fn events(
     .await?;
     let mut events = Vec::with_capacity(rows.len());
     for row in &rows {
-        let Some((_, change)) = change(row)? else {
+        let Some((_, change)) = change(row, Dictionary::built_in())? else {
             continue;
         };
         let previous = match (change.previous, row.try_get("previous_body")?) {

@@ -53,9 +53,17 @@ pub(super) fn existing(row: &SqliteRow, key: &ObjectKey) -> Result<Existing, Eng
     })
 }
 
+/// Returns the column `resource_id`.
+pub(super) fn resource_id(row: &SqliteRow) -> Result<ResourceId, EngineError> {
+    Ok(ResourceId(row.try_get("resource_id")?))
+}
+
 /// Returns the change in all columns of `changes`; none where the body is gone, because a later
 /// change replaced it.
-pub(super) fn change(row: &SqliteRow) -> Result<Option<(ResourceId, Change)>, EngineError> {
+pub(super) fn change(
+    row: &SqliteRow,
+    dictionary: &Dictionary,
+) -> Result<Option<(ResourceId, Change)>, EngineError> {
     let key = key(row)?;
     let Some(body) = row.try_get("body")? else {
         return Ok(None);
@@ -68,8 +76,8 @@ pub(super) fn change(row: &SqliteRow) -> Result<Option<(ResourceId, Change)>, En
     let seq = un_db(row.try_get("seq")?);
     let rv = un_db(row.try_get("rv")?);
     let as_imported = row.try_get("as_imported")?;
-    let object = object(key, body, rv, as_imported, Dictionary::built_in())?;
-    let id = ResourceId(row.try_get("resource_id")?);
+    let object = object(key, body, rv, as_imported, dictionary)?;
+    let id = resource_id(row)?;
     Ok(Some((
         id,
         Change {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Bed, Fixture, brief, key, report};
 use crate::cache::{Recompressed, Resource, Snapshot};
-use crate::model::{Dictionary, StoredObject};
+use crate::model::{Dictionary, Encoded, Samples, StoredObject};
 use crate::store::Write;
 use crate::store::compression::Dictionaries;
 
@@ -42,6 +42,16 @@ fn check(found: &StoredObject) {
     let (name, ..) = brief(found);
     let number = name[1..].parse().unwrap();
     assert_eq!(found.value().unwrap()["spec"], spec(number), "{name}");
+}
+
+/// Returns a dictionary of generation 1.
+pub fn dictionary() -> Arc<Dictionary> {
+    let mut samples = Samples::default();
+    for number in 0..200 {
+        let encoded = Encoded::from_value(&object(number, "web"), Dictionary::built_in());
+        samples.add(&encoded.unwrap().body).unwrap();
+    }
+    Arc::new(Dictionary::train(&samples, 1).unwrap())
 }
 
 async fn filled(fixture: &dyn Fixture) -> Bed {

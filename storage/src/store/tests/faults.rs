@@ -14,6 +14,7 @@ use crate::store::engine::{
     Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
     Refusal, Tail,
 };
+use crate::store::registry::Registry;
 
 /// The fault of the next transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,10 +124,10 @@ impl Engine for Faulty {
         objects.await
     }
 
-    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {
+    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError> {
         self.up()?;
         // One by one, so that pages have to be put together.
-        self.inner.tail(seq, max.min(1)).await
+        self.inner.tail(seq, max.min(1), registry).await
     }
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {
