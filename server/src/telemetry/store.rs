@@ -148,12 +148,32 @@ const MOVE_GAUGES: [MoveFigure; 5] = [
     ),
 ];
 
-const RESOURCE_GAUGES: [ResourceFigure; 8] = [
+const RESOURCE_GAUGES: [ResourceFigure; 12] = [
     ("objects", "Stored objects", |r| count(r.objects)),
     (
         "object_bytes",
         "Bytes of the JSON texts of stored objects",
         |r| count(r.bytes),
+    ),
+    (
+        "body_bytes",
+        "Memory of these texts, compressed, in bytes",
+        |r| count(r.compression.all.compressed_bytes),
+    ),
+    (
+        "bodies_outdated",
+        "Stored objects that are compressed with an older dictionary",
+        |r| count(r.compression.outdated()),
+    ),
+    (
+        "dictionary_bytes",
+        "Memory of the trained dictionary in bytes",
+        |r| count(r.compression.dictionary_bytes as u64),
+    ),
+    (
+        "dictionary_generation",
+        "Number of the trained dictionary",
+        |r| count(r.compression.generation),
     ),
     ("ring_events", "Events kept in memory for watches", |r| {
         count(r.ring_events as u64)
@@ -181,6 +201,12 @@ const RESOURCE_GAUGES: [ResourceFigure; 8] = [
     ),
 ];
 
+const RESOURCE_COUNTERS: [ResourceFigure; 1] = [(
+    "dictionary_trainings",
+    "Trainings of dictionaries, those that gained nothing included",
+    |r| count(r.compression.trainings),
+)];
+
 impl Collector for StoreCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let stats = self.0.stats();
@@ -207,7 +233,12 @@ impl Collector for StoreCollector {
         for (name, help, value) in RESOURCE_GAUGES {
             let kind = ConstGauge::new(0.0).metric_type();
             let out = encoder.encode_descriptor(name, help, None, kind)?;
-            per_resource(out, &stats.resources, value)?;
+            per_resource(out, &stats.resources, |r| ConstGauge::new(value(r)))?;
+        }
+        for (name, help, value) in RESOURCE_COUNTERS {
+            let kind = ConstCounter::new(0.0).metric_type();
+            let out = encoder.encode_descriptor(name, help, None, kind)?;
+            per_resource(out, &stats.resources, |r| ConstCounter::new(value(r)))?;
         }
         Ok(())
     }
@@ -234,10 +265,10 @@ fn database_info(
     metric.encode(out.encode_family(&labels)?)
 }
 
-fn per_resource(
+fn per_resource<M: EncodeMetric>(
     mut out: MetricEncoder<'_>,
     resources: &[ResourceStats],
-    value: fn(&ResourceStats) -> f64,
+    metric: impl Fn(&ResourceStats) -> M,
 ) -> Result<(), fmt::Error> {
     for resource in resources {
         let name = &resource.record.def.resource;
@@ -245,7 +276,7 @@ fn per_resource(
             ("group", name.group.to_string()),
             ("resource", name.resource.to_string()),
         ];
-        ConstGauge::new(value(resource)).encode(out.encode_family(&labels)?)?;
+        metric(resource).encode(out.encode_family(&labels)?)?;
     }
     Ok(())
 }
@@ -289,6 +320,7 @@ mod tests {
         let collected = figures
             .chain(MOVE_GAUGES.iter().map(|figure| figure.0))
             .chain(RESOURCE_GAUGES.iter().map(|figure| figure.0))
+            .chain(RESOURCE_COUNTERS.iter().map(|figure| figure.0))
             .chain(OTHERS)
             .map(|name| format!("reports_server_{name}"));
         let mut known: Vec<String> = registered.map(str::to_owned).chain(collected).collect();

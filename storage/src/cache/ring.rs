@@ -109,11 +109,11 @@ mod tests {
 
     use super::*;
     use crate::cache::{EventType, Previous};
-    use crate::model::{Encoded, ObjectKey, StoredObject};
+    use crate::model::{Dictionary, Encoded, ObjectKey, StoredObject};
 
     fn object(rv: u64) -> Arc<StoredObject> {
         let object = json!({"metadata": {"name": "n", "labels": {"app": "web"}}});
-        let object = Encoded::from_value(&object).unwrap();
+        let object = Encoded::from_value(&object, Dictionary::built_in()).unwrap();
         Arc::new(object.into_object(ObjectKey::new("ns", "n"), rv, false))
     }
 

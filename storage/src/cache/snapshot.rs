@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use super::bodies::{Bodies, Generations};
 use super::index::Index;
 use super::{Event, EventType, Previous};
 use crate::model::{ObjectKey, StoredObject};
@@ -14,8 +15,7 @@ use crate::model::{ObjectKey, StoredObject};
 pub(super) struct Contents {
     objects: OrdMap<ObjectKey, Arc<StoredObject>>,
     index: Index,
-    /// Sum of the lengths of the JSON texts.
-    bytes: u64,
+    generations: Generations,
 }
 
 impl Contents {
@@ -23,15 +23,17 @@ impl Contents {
         Self {
             objects: OrdMap::new(),
             index: Index::new(indexed_labels),
-            bytes: 0,
+            generations: Generations::default(),
         }
     }
 
     /// Puts `object` in place of the one with its key, and returns that.
     pub fn put(&mut self, object: Arc<StoredObject>) -> Option<Arc<StoredObject>> {
         let before = self.objects.get(&object.key).map(|o| &**o);
-        self.bytes += object.body.json_len() as u64;
-        self.bytes -= before.map_or(0, |o| o.body.json_len() as u64);
+        self.generations.add(&object.body);
+        if let Some(before) = before {
+            self.generations.subtract(&before.body);
+        }
         self.index.replace(before, Some(&object));
         self.objects.insert(object.key.clone(), object)
     }
@@ -39,7 +41,7 @@ impl Contents {
     /// Removes the object at `key`, and returns it.
     pub fn remove(&mut self, key: &ObjectKey) -> Option<Arc<StoredObject>> {
         let before = self.objects.remove(key)?;
-        self.bytes -= before.body.json_len() as u64;
+        self.generations.subtract(&before.body);
         self.index.replace(Some(&before), None);
         Some(before)
     }
@@ -52,8 +54,22 @@ impl Contents {
         self.objects.len()
     }
 
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    /// Returns the figures of all bodies.
+    pub fn bodies(&self) -> Bodies {
+        self.generations.all()
+    }
+
+    /// Returns the figures of the bodies that were compressed with one dictionary.
+    pub fn bodies_of(&self, generation: u64) -> Bodies {
+        self.generations.of(generation)
+    }
+
+    /// Puts `after` in place of `before`, unless another object has taken its place.
+    pub fn exchange(&mut self, before: &Arc<StoredObject>, after: &Arc<StoredObject>) {
+        let present = self.objects.get(&before.key);
+        if present.is_some_and(|present| Arc::ptr_eq(present, before)) {
+            self.put(Arc::clone(after));
+        }
     }
 
     /// Takes `event` back; returns false when the state before it is not known.

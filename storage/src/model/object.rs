@@ -68,6 +68,19 @@ impl StoredObject {
         self.body.append_metadata(out, self.rv)
     }
 
+    /// Returns the same object with `body`, which has the same text.
+    pub(crate) fn with_body(&self, body: Body) -> Self {
+        Self {
+            key: self.key.clone(),
+            uid: self.uid.clone(),
+            rv: self.rv,
+            labels: self.labels.clone(),
+            created: self.created,
+            as_imported: self.as_imported,
+            body,
+        }
+    }
+
     /// Returns the object parsed.
     ///
     /// # Errors

@@ -133,10 +133,12 @@ impl Store {
         let (mode, fence) = (batch.mode, batch.fence);
         let namespaced = resource.def().namespaced;
         let projects = self.engine().projects();
+        let dictionary = resource.dictionary();
         // Encoding a thousand objects takes tens of milliseconds.
-        let read =
-            tokio::task::spawn_blocking(move || read_batch(batch, namespaced, projects)).await;
-        let batch = read.map_err(unavailable)??;
+        let read = tokio::task::spawn_blocking(move || {
+            read_batch(batch, namespaced, projects, &dictionary)
+        });
+        let batch = read.await.map_err(unavailable)??;
         if mode == ImportMode::Reset {
             self.reset(&resource, fence).await?;
         }

@@ -4,7 +4,7 @@ use crds::control::GateState;
 
 use super::engine::{EngineError, corrupt};
 use crate::cache::{Effect, PreviousRef};
-use crate::model::{Encoded, Labels, ObjectKey, StoredObject};
+use crate::model::{Dictionary, Encoded, Labels, ObjectKey, StoredObject};
 
 /// Returns a version or seq as the database keeps it.
 pub(super) fn db(number: u64) -> i64 {
@@ -37,8 +37,10 @@ pub(super) fn object(
     body: String,
     rv: u64,
     as_imported: bool,
+    dictionary: &Dictionary,
 ) -> Result<StoredObject, EngineError> {
-    let encoded = Encoded::from_json(body).map_err(|error| corrupt(&key, error))?;
+    let encoded = Encoded::from_json(body, dictionary);
+    let encoded = encoded.map_err(|error| corrupt(&key, error))?;
     Ok(encoded.into_object(key, rv, as_imported))
 }
 

@@ -1,5 +1,6 @@
 //! The tasks of a database for the committer.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crds::control::{DigestItem, GateSpec, GateState, ImportMode, ImportType};
@@ -8,9 +9,10 @@ use tokio::sync::watch;
 
 use super::DatabaseInfo;
 use super::postgres::{OtherDatabase, PostgresError};
+use super::registry::Registry;
 use crate::cache::{Change, Log};
 use crate::model::{
-    Encoded, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject,
+    Dictionary, Encoded, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject,
 };
 
 /// A transaction that did not (verifiably) commit.
@@ -163,16 +165,18 @@ pub(crate) trait Engine: Log {
     async fn load(&self) -> Result<Loaded, EngineError>;
 
     /// Returns at most `max` objects of `resource` behind `after`, in any order of the engine, as
-    /// long as it is the same for each page.
+    /// long as it is the same for each page. Their bodies are compressed with `dictionary`.
     async fn objects(
         &self,
         resource: ResourceId,
         after: Option<&ObjectKey>,
         max: usize,
+        dictionary: &Arc<Dictionary>,
     ) -> Result<Vec<StoredObject>, EngineError>;
 
-    /// Returns the effects of at most `max` changes behind `seq`, in order.
-    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError>;
+    /// Returns the effects of at most `max` changes behind `seq`, in order. Their bodies are
+    /// compressed with the dictionaries of the resources in `registry`.
+    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError>;
 
     /// Returns the newest committed seq; `None` where no other process can write.
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError>;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::committer::Committer;
-use super::engine::{Commit, EngineError, corrupt};
+use super::compression::Early;
+use super::engine::{Commit, EngineError, Tail, corrupt};
 use crate::cache::{Change, Event, Log, Resource};
-use crate::model::{Position, ResourceId, ResourceRecord, StoredObject};
+use crate::model::{Dictionary, Position, ResourceId, ResourceRecord, StoredObject};
 
 /// Changes that are read at a time to catch up.
 const TAIL_PAGE: usize = 500;
@@ -70,7 +71,7 @@ impl Committer {
     /// Follows by one page: the commits behind it are looked for again, and our own writes take
     /// their turn between. Others may write faster than they can be followed.
     async fn try_follow(&mut self) -> Result<(), EngineError> {
-        let page = self.engine.tail(self.position.seq, TAIL_PAGE).await?;
+        let page = self.tail_page().await?;
         if page.seq <= self.position.seq {
             return Ok(());
         }
@@ -120,12 +121,19 @@ impl Committer {
         Ok(others)
     }
 
+    /// Returns the next changes that the cache has not seen.
+    async fn tail_page(&self) -> Result<Tail, EngineError> {
+        let engine = &self.engine;
+        let page = engine.tail(self.position.seq, TAIL_PAGE, &self.registry);
+        page.await
+    }
+
     /// Applies the changes up to `seq` that the cache has not seen; returns the events of those
     /// behind `collect_behind`.
     pub async fn tail(&mut self, seq: u64, collect_behind: u64) -> Result<Others, EngineError> {
         let mut others = Others::default();
         while self.position.seq < seq {
-            let page = self.engine.tail(self.position.seq, TAIL_PAGE).await?;
+            let page = self.tail_page().await?;
             if page.seq <= self.position.seq {
                 return Err(corrupt(&format!("change {seq}"), "is not in the log"));
             }
@@ -181,15 +189,17 @@ impl Committer {
                 self.registry.put(record.id, &resource);
                 resource.apply_record(record);
             }
-            None => self.add(record, Vec::new()),
+            None => drop(self.add(record, Vec::new())),
         }
     }
 
-    fn add(&self, record: ResourceRecord, objects: Vec<StoredObject>) {
+    fn add(&self, record: ResourceRecord, objects: Vec<StoredObject>) -> Arc<Resource> {
         let id = record.id;
         let log: Arc<dyn Log> = Arc::clone(&self.engine) as Arc<dyn Log>;
         let resource = Resource::new(record, objects, Arc::clone(&self.shared), log);
-        self.registry.put(id, &Arc::new(resource));
+        let resource = Arc::new(resource);
+        self.registry.put(id, &resource);
+        resource
     }
 
     /// Publishes that the cache has everything up to `position`.
@@ -220,29 +230,45 @@ impl Committer {
     async fn load_all(&mut self) -> Result<(), EngineError> {
         let loaded = self.engine.load().await?;
         for record in loaded.records {
-            let objects = self.objects(record.id).await?;
-            match self.registry.by_name(&record.def.resource) {
+            let known = self.registry.by_name(&record.def.resource);
+            let built_in = || Arc::clone(Dictionary::built_in());
+            let dictionary = known.as_ref().map_or_else(built_in, |known| known.dictionary());
+            let (objects, dictionary) = self.objects(record.id, dictionary).await?;
+            let resource = match known {
                 Some(resource) => {
                     self.registry.put(record.id, &resource);
                     resource.reload(record, objects);
+                    resource
                 }
                 None => self.add(record, objects),
-            }
+            };
+            resource.set_dictionary(dictionary);
         }
         self.reached(loaded.position);
         Ok(())
     }
 
-    async fn objects(&self, id: ResourceId) -> Result<Vec<StoredObject>, EngineError> {
+    /// Returns all objects of a resource, which has had `dictionary` so far, and the dictionary of
+    /// the last ones.
+    async fn objects(
+        &self,
+        id: ResourceId,
+        dictionary: Arc<Dictionary>,
+    ) -> Result<(Vec<StoredObject>, Arc<Dictionary>), EngineError> {
+        let mut early = Early::new(dictionary);
         let mut objects: Vec<StoredObject> = Vec::new();
         loop {
             let after = objects.last().map(|o| &o.key);
-            let page = self.engine.objects(id, after, OBJECTS_PAGE).await?;
+            let page = self
+                .engine
+                .objects(id, after, OBJECTS_PAGE, early.dictionary())
+                .await?;
             let more = page.len() == OBJECTS_PAGE;
             objects.extend(page);
             if !more {
-                return Ok(objects);
+                return Ok((objects, early.into_dictionary()));
             }
+            early.read(&objects).await;
         }
     }
 

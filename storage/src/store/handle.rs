@@ -93,7 +93,10 @@ impl Store {
         resource: &GroupResource,
         write: &Write,
     ) -> Result<Arc<Event>, WriteError> {
-        let resource = self.known(resource)?.record().id;
+        let (resource, dictionary) = {
+            let resource = self.known(resource)?;
+            (resource.record().id, resource.dictionary())
+        };
         let (key, kind, object) = match write {
             Write::Create { key, object } => (key, OpKind::Create, object),
             Write::Update {
@@ -120,9 +123,9 @@ impl Store {
         // Nothing is projected of what is deleted.
         let object = match kind {
             OpKind::Create | OpKind::Update { .. } if self.engine().projects() => {
-                Encoded::with_projection(object)?
+                Encoded::with_projection(object, &dictionary)?
             }
-            _ => Encoded::from_value(object)?,
+            _ => Encoded::from_value(object, &dictionary)?,
         };
         let op = Op {
             resource,

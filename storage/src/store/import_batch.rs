@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::StoreError;
 use super::engine::{ImportChunk, ImportEntry};
 use super::write::NUL;
-use crate::model::{Encoded, ObjectKey, ResourceId};
+use crate::model::{Dictionary, Encoded, ObjectKey, ResourceId};
 
 /// A batch whose items are all usable.
 #[derive(Debug)]
@@ -19,11 +19,12 @@ pub(super) struct Batch {
 }
 
 /// Reads a batch; `namespaced` says whether the items have to name a namespace, `projects` whether
-/// they are stored with their projections.
+/// they are stored with their projections, and memory compresses them with `dictionary`.
 pub(super) fn read_batch(
     batch: ImportBatch,
     namespaced: bool,
     projects: bool,
+    dictionary: &Dictionary,
 ) -> Result<Batch, StoreError> {
     let mode = match batch.mode {
         // The forgetting is done before; the rest is a mirror's.
@@ -41,7 +42,7 @@ pub(super) fn read_batch(
         .into_iter()
         .enumerate()
         .map(|(i, item)| {
-            read_item(item, mode, namespaced, projects)
+            read_item(item, mode, namespaced, projects, dictionary)
                 .map_err(|(field, reason)| invalid(&format!("items[{i}].object{field}"), reason))
         })
         .collect::<Result<_, _>>()?;
@@ -99,6 +100,7 @@ fn read_item(
     mode: ImportMode,
     namespaced: bool,
     projects: bool,
+    dictionary: &Dictionary,
 ) -> Result<ImportEntry, ItemError> {
     let ImportItem { type_, object } = item;
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
@@ -152,7 +154,7 @@ fn read_item(
     }
     let rv = parse_rv(text("resourceVersion"))
         .map_err(|reason| (".metadata.resourceVersion", reason))?;
-    let object = encode(type_, &object, projects)?;
+    let object = encode(type_, &object, projects, dictionary)?;
     Ok(ImportEntry {
         type_,
         key,
@@ -162,12 +164,17 @@ fn read_item(
     })
 }
 
-fn encode(type_: ImportType, object: &Value, projects: bool) -> Result<Encoded, ItemError> {
+fn encode(
+    type_: ImportType,
+    object: &Value,
+    projects: bool,
+    dictionary: &Dictionary,
+) -> Result<Encoded, ItemError> {
     // A deletion is logged with the last state, so it needs the object as well.
     let encoded = if projects && type_ != ImportType::Deleted {
-        Encoded::with_projection(object)
+        Encoded::with_projection(object, dictionary)
     } else {
-        Encoded::from_value(object)
+        Encoded::from_value(object, dictionary)
     };
     encoded.map_err(|e| ("", format!("cannot be stored ({type_:?}): {e}")))
 }
@@ -212,16 +219,17 @@ mod tests {
         }
     }
 
+    fn read(batch: ImportBatch, namespaced: bool) -> Result<Batch, StoreError> {
+        read_batch(batch, namespaced, false, Dictionary::built_in())
+    }
+
     #[test]
     fn chunks_keep_order_and_place_horizon_first_and_progress_last() {
         let items = (1..=5)
             .map(|i| item(&format!("n{i}"), &i.to_string()))
             .collect();
-        let chunks = read_batch(batch(items), true, false).unwrap().into_chunks(
-            ResourceId(7),
-            2,
-            usize::MAX,
-        );
+        let batch = read(batch(items), true).unwrap();
+        let chunks = batch.into_chunks(ResourceId(7), 2, usize::MAX);
         let rvs: Vec<Vec<u64>> = chunks
             .iter()
             .map(|c| c.items.iter().map(|e| e.rv).collect())
@@ -236,21 +244,16 @@ mod tests {
     #[test]
     fn chunks_are_cut_by_size_and_an_empty_batch_still_reports_progress() {
         let items = (1..=3).map(|i| item(&format!("n{i}"), "1")).collect();
-        let chunks =
-            read_batch(batch(items), true, false)
-                .unwrap()
-                .into_chunks(ResourceId(1), 100, 1);
-        assert_eq!(chunks.len(), 3);
-        let chunks =
-            read_batch(batch(vec![]), true, false)
-                .unwrap()
-                .into_chunks(ResourceId(1), 100, 1);
+        let items = read(batch(items), true).unwrap();
+        assert_eq!(items.into_chunks(ResourceId(1), 100, 1).len(), 3);
+        let empty = read(batch(vec![]), true).unwrap();
+        let chunks = empty.into_chunks(ResourceId(1), 100, 1);
         assert_eq!((chunks.len(), chunks[0].progress), (1, Some(9)));
     }
 
     #[test]
     fn an_unusable_item_is_named_by_its_field() {
-        let field = |item, namespaced| match read_batch(batch(vec![item]), namespaced, false) {
+        let field = |item, namespaced| match read(batch(vec![item]), namespaced) {
             Err(StoreError::Invalid { field, .. }) => field,
             other => panic!("{other:?}"),
         };

@@ -9,6 +9,7 @@ mod admin;
 mod coalesced;
 mod columns;
 mod committer;
+mod compression;
 mod decide;
 mod digest;
 mod engine;

@@ -17,7 +17,7 @@ use super::queue::Queue;
 use super::registry::Registry;
 use super::sqlite::Sqlite;
 use super::stats::Counters;
-use super::{Database, OpenError, Store, StoreOptions, follower, moving};
+use super::{Database, OpenError, Store, StoreOptions, compression, follower, moving};
 use crate::cache::Shared;
 use crate::model::Position;
 
@@ -99,6 +99,7 @@ impl Store {
             bytes: options.history_bytes,
         };
         maintenance::start(store.downgrade(), store.inner.stop.clone(), history);
+        compression::start(store.downgrade(), store.inner.stop.clone());
         let follower = Arc::clone(&store.inner.follower);
         follower::start(follower, store.downgrade(), store.inner.stop.clone());
         Ok(store)

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::cache::Resource;
-use crate::model::{GroupResource, ResourceId};
+use crate::model::{Dictionary, GroupResource, ResourceId};
 
 /// All resources, by name and by number.
 #[derive(Default)]
-pub(super) struct Registry(RwLock<Maps>);
+pub(crate) struct Registry(RwLock<Maps>);
 
 #[derive(Default)]
 struct Maps {
@@ -33,6 +33,13 @@ impl Registry {
             .by_id
             .get(&id)
             .cloned()
+    }
+
+    /// Returns the dictionary of a resource; the compiled-in one where it is not known.
+    pub fn dictionary(&self, id: ResourceId) -> Arc<Dictionary> {
+        let built_in = || Arc::clone(Dictionary::built_in());
+        self.by_id(id)
+            .map_or_else(built_in, |resource| resource.dictionary())
     }
 
     /// Returns all, by group and name.

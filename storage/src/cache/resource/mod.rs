@@ -1,5 +1,6 @@
 //! One stored resource in memory.
 
+mod compression;
 mod past;
 
 use std::collections::HashMap;
@@ -7,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use crds::control::GateState;
 pub use past::SnapshotError;
 use tokio::sync::watch;
@@ -14,11 +16,12 @@ use tokio::sync::watch;
 use super::ring::Ring;
 use super::snapshot::Contents;
 use super::{
-    Change, Cursor, Effect, Event, EventType, Log, LogError, Previous, PreviousRef, RingLimits,
-    Snapshot,
+    Change, Compression, Cursor, Effect, Event, EventType, Log, LogError, Previous, PreviousRef,
+    RingLimits, Snapshot,
 };
 use crate::model::{
-    GateStatus, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject,
+    Dictionary, GateStatus, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord,
+    StoredObject,
 };
 
 /// A watch cannot begin at the version that it asked for: 410 Expired.
@@ -60,6 +63,8 @@ pub struct ResourceStats {
     pub horizon: u64,
     /// Watches that are open on this resource.
     pub cursors: usize,
+    /// The compression of the objects.
+    pub compression: Compression,
     /// The record of the resource in the database.
     pub record: ResourceRecord,
 }
@@ -75,6 +80,10 @@ pub struct Resource {
     gate: watch::Sender<GateStatus>,
     /// The version that a bookmark tells to every watcher that has everything up to it.
     milestone: watch::Sender<u64>,
+    /// The dictionary that new bodies are compressed with.
+    dictionary: ArcSwap<Dictionary>,
+    /// Trainings of dictionaries since the start.
+    trainings: AtomicU64,
 }
 
 struct State {
@@ -124,6 +133,8 @@ impl Resource {
             wake: watch::Sender::new(0),
             gate,
             milestone,
+            dictionary: ArcSwap::new(Arc::clone(Dictionary::built_in())),
+            trainings: AtomicU64::new(0),
         }
     }
 
@@ -205,14 +216,16 @@ impl Resource {
     pub fn stats(&self) -> ResourceStats {
         let applied = self.applied();
         let state = self.read();
+        let compression = self.compression_of(&state);
         ResourceStats {
             objects: state.contents.len() as u64,
-            bytes: state.contents.bytes(),
+            bytes: compression.all.json_bytes,
             ring_events: state.ring.len(),
             ring_bytes: state.ring.bytes(),
             rv: state.current_rv(applied),
             horizon: state.record.effective_horizon(),
             cursors: self.wake.receiver_count(),
+            compression,
             record: state.record.clone(),
         }
     }

@@ -1,74 +1,94 @@
 //! Compression of object texts in memory. Compressed texts are never stored, so level and
-//! dictionary may change with every release.
+//! dictionaries may change with every release, and while the server runs.
 
 use std::cell::RefCell;
 use std::io;
-use std::sync::LazyLock;
 
-use zstd::bulk::{Compressor, Decompressor};
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
-
-/// The level of compression. On Kyverno's reports level 3 is as quick as level 1 (some 40 µs for 12
-/// kB) and smaller; level 6 takes three times as long for 18 % less.
-const LEVEL: i32 = 3;
-
-/// Text that nearly every report has, so that the compressor need not learn it from each one: a
-/// report of 12 kB takes 1.4 kB with it, and 1.9 kB without. The text at the end is the cheapest to
-/// refer to.
-const DICTIONARY: &[u8] = include_bytes!("dictionary.txt");
-
-static ENCODER: LazyLock<EncoderDictionary<'static>> =
-    LazyLock::new(|| EncoderDictionary::copy(DICTIONARY, LEVEL));
-static DECODER: LazyLock<DecoderDictionary<'static>> =
-    LazyLock::new(|| DecoderDictionary::copy(DICTIONARY));
+use zstd::zstd_safe::{CCtx, DCtx, ErrorCode, compress_bound, get_error_name};
 
 thread_local! {
-    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
-    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    static COMPRESSOR: RefCell<Option<CCtx<'static>>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
 }
 
-/// Compresses `text` with this thread's compressor.
-pub(super) fn compress(text: &[u8]) -> io::Result<Box<[u8]>> {
+/// Appends `text`, compressed with `dictionary` by this thread's compressor.
+pub(super) fn compress(
+    text: &[u8],
+    dictionary: &EncoderDictionary<'_>,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    out.reserve(compress_bound(text.len()));
+    let mut end = at_end(out);
     COMPRESSOR.with_borrow_mut(|slot| {
-        let compressor = match slot {
-            Some(compressor) => compressor,
-            None => slot.insert(Compressor::with_prepared_dictionary(&ENCODER)?),
+        let context = match slot {
+            Some(context) => context,
+            None => slot.insert(CCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?),
         };
-        Ok(compressor.compress(text)?.into_boxed_slice())
+        let compressed = context.compress_using_cdict(&mut end, text, dictionary.as_cdict());
+        compressed.map(drop).map_err(error)
     })
 }
 
 /// Appends the `len` bytes that were compressed to `frame`, into memory that is not zeroed before.
-pub(super) fn decompress(frame: &[u8], len: usize, out: &mut Vec<u8>) -> io::Result<()> {
+pub(super) fn decompress(
+    frame: &[u8],
+    len: usize,
+    dictionary: &DecoderDictionary<'_>,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
     out.reserve(len);
-    let start = out.len() as u64;
-    let mut end = io::Cursor::new(out);
-    end.set_position(start);
+    let mut end = at_end(out);
     DECOMPRESSOR.with_borrow_mut(|slot| {
-        let decompressor = match slot {
-            Some(decompressor) => decompressor,
-            None => slot.insert(Decompressor::with_prepared_dictionary(&DECODER)?),
+        let context = match slot {
+            Some(context) => context,
+            None => slot.insert(DCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?),
         };
-        match decompressor.decompress_to_buffer(frame, &mut end)? {
+        let text = context.decompress_using_ddict(&mut end, frame, dictionary.as_ddict());
+        match text.map_err(error)? {
             n if n == len => Ok(()),
             n => Err(io::Error::other(format!("{n} bytes instead of {len}"))),
         }
     })
 }
 
+/// Returns a cursor that writes behind what `out` has.
+fn at_end(out: &mut Vec<u8>) -> io::Cursor<&mut Vec<u8>> {
+    let start = out.len() as u64;
+    let mut end = io::Cursor::new(out);
+    end.set_position(start);
+    end
+}
+
+fn error(code: ErrorCode) -> io::Error {
+    io::Error::other(get_error_name(code))
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::dictionary::Dictionary;
     use super::*;
+
+    fn compressed(text: &str) -> Vec<u8> {
+        let mut frame = Vec::new();
+        compress(text.as_bytes(), &Dictionary::built_in().encoder, &mut frame).unwrap();
+        frame
+    }
+
+    fn decompress_to(frame: &[u8], len: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        let dictionary = &Dictionary::built_in().decoder.prepared;
+        decompress(frame, len, dictionary, out)
+    }
 
     #[test]
     fn a_text_is_appended_in_the_room_that_there_is() {
         for text in ["", "x", &"policy report ".repeat(1000)] {
-            let frame = compress(text.as_bytes()).unwrap();
+            let frame = compressed(text);
             for room in [0, 4 + text.len(), 100_000] {
                 let mut out = Vec::with_capacity(room);
                 out.extend_from_slice(b"head");
                 let place = (out.as_ptr(), out.capacity());
-                decompress(&frame, text.len(), &mut out).unwrap();
+                decompress_to(&frame, text.len(), &mut out).unwrap();
                 assert_eq!(out, format!("head{text}").into_bytes());
                 if room > 0 {
                     assert_eq!((out.as_ptr(), out.capacity()), place);
@@ -79,10 +99,10 @@ mod tests {
 
     #[test]
     fn another_length_is_an_error_whatever_the_room() {
-        let frame = compress(b"text").unwrap();
+        let frame = compressed("text");
         for (len, room) in [(3, 0), (3, 100), (5, 0), (5, 100)] {
             let mut out = Vec::with_capacity(room);
-            assert!(decompress(&frame, len, &mut out).is_err(), "{len} {room}");
+            assert!(decompress_to(&frame, len, &mut out).is_err(), "{len} {room}");
         }
     }
 }

@@ -112,7 +112,8 @@ fn range(whole: &[u8], part: &RawValue) -> Range<usize> {
     start..start + part.get().len()
 }
 
-fn offset(n: usize) -> Result<u32, BodyError> {
+/// Returns a length or a place in a text as memory keeps it.
+pub(super) fn offset(n: usize) -> Result<u32, BodyError> {
     u32::try_from(n).map_err(|_| BodyError::TooLarge)
 }
 

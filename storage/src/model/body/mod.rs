@@ -1,15 +1,19 @@
 //! The text of an object, compressed in memory.
 
 mod codec;
+mod dictionary;
 pub(crate) mod frame;
 mod layout;
 
 use std::io;
+use std::sync::Arc;
 
 use serde::ser::{Error as _, SerializeMap as _};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use self::dictionary::Decoder;
+pub(crate) use self::dictionary::{Dictionary, Samples};
 use self::frame::Framed;
 use self::layout::Layout;
 use super::projection::Projection;
@@ -36,27 +40,71 @@ pub enum BodyError {
 ///
 /// `metadata.resourceVersion` is not part of the compressed text, because it is assigned in the
 /// commit, after the object was encoded. Its place is known, and every function that returns the
-/// text inserts it. Two bodies are equal when their texts are equal.
-#[derive(Clone, PartialEq, Eq)]
+/// text inserts it.
+#[derive(Clone)]
 pub struct Body {
-    /// The text up to and including `metadata`, so that metadata can be read without the rest.
-    head: Box<[u8]>,
-    /// The text after `metadata`.
-    tail: Box<[u8]>,
+    /// The text up to and including `metadata`, so that metadata can be read without the rest, and
+    /// behind it the text after `metadata`; each compressed by itself.
+    frames: Box<[u8]>,
+    /// Length of the first frame.
+    head_frame: u32,
     layout: Layout,
+    /// The dictionary of both.
+    decoder: Arc<Decoder>,
 }
 
 impl Body {
+    /// Compresses a canonical text.
+    fn compress(
+        json: &[u8],
+        layout: Layout,
+        dictionary: &Dictionary,
+    ) -> Result<Self, BodyError> {
+        let (head, tail) = json.split_at(layout.head_len());
+        let mut frames = Vec::new();
+        codec::compress(head, &dictionary.encoder, &mut frames)?;
+        let head_frame = layout::offset(frames.len())?;
+        codec::compress(tail, &dictionary.encoder, &mut frames)?;
+        Ok(Self {
+            // A copy takes no more memory than it needs.
+            frames: frames.as_slice().into(),
+            head_frame,
+            layout,
+            decoder: Arc::clone(&dictionary.decoder),
+        })
+    }
+
+    /// Returns the same text, compressed with `dictionary`.
+    ///
+    /// # Errors
+    /// Only when the memory of the body is corrupt.
+    pub(crate) fn recompress(&self, dictionary: &Dictionary) -> Result<Self, BodyError> {
+        let mut text = Vec::with_capacity(self.layout.len());
+        self.append_head(&mut text)?;
+        self.append_tail(&mut text)?;
+        Self::compress(&text, self.layout, dictionary)
+    }
+
     /// Returns the length of the JSON text without its resourceVersion, in bytes.
     #[must_use]
     pub fn json_len(&self) -> usize {
         self.layout.len()
     }
 
-    /// Returns the memory held, in bytes.
+    /// Returns the length of the compressed text, in bytes.
+    pub(crate) fn compressed_len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Returns the number of the dictionary that the text was compressed with.
+    pub(crate) fn generation(&self) -> u64 {
+        self.decoder.generation
+    }
+
+    /// Returns the memory held, in bytes, without the dictionary, which bodies share.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.head.len() + self.tail.len() + size_of::<Self>()
+        self.frames.len() + size_of::<Self>()
     }
 
     /// Appends the JSON text with resourceVersion `rv`; `api_version` replaces the object's own.
@@ -68,21 +116,34 @@ impl Body {
     ) -> Result<(), BodyError> {
         let start = out.len();
         out.reserve(self.layout.len() + 64);
-        codec::decompress(&self.head, self.layout.head_len(), out)?;
+        self.append_head(out)?;
         // What is inserted lies in the head, so the tail need not be moved for it.
         self.layout.splice(out, start, 0, rv, api_version);
-        codec::decompress(&self.tail, self.layout.tail_len(), out)?;
-        Ok(())
+        self.append_tail(out)
     }
 
     /// Appends the JSON text of `metadata` with resourceVersion `rv`.
     pub(super) fn append_metadata(&self, out: &mut Vec<u8>, rv: u64) -> Result<(), BodyError> {
         let start = out.len();
-        codec::decompress(&self.head, self.layout.head_len(), out)?;
+        self.append_head(out)?;
         out.drain(start..start + self.layout.metadata_at());
         self.layout
             .splice(out, start, self.layout.metadata_at(), rv, None);
         Ok(())
+    }
+
+    /// Appends the text up to and including `metadata`, as it was compressed.
+    fn append_head(&self, out: &mut Vec<u8>) -> Result<(), BodyError> {
+        let frame = &self.frames[..self.head_frame as usize];
+        let (len, dictionary) = (self.layout.head_len(), &self.decoder.prepared);
+        Ok(codec::decompress(frame, len, dictionary, out)?)
+    }
+
+    /// Appends the text after `metadata`.
+    fn append_tail(&self, out: &mut Vec<u8>) -> Result<(), BodyError> {
+        let frame = &self.frames[self.head_frame as usize..];
+        let (len, dictionary) = (self.layout.tail_len(), &self.decoder.prepared);
+        Ok(codec::decompress(frame, len, dictionary, out)?)
     }
 }
 
@@ -171,16 +232,17 @@ impl Serialize for WithoutVersion<'_> {
 const TYPICAL: usize = 8 << 10;
 
 impl Encoded {
-    /// Encodes `object`; a resourceVersion in it is left out.
-    pub fn from_value(object: &Value) -> Result<Self, BodyError> {
+    /// Encodes `object` for a memory that uses `dictionary`; a resourceVersion in it is left out.
+    pub fn from_value(object: &Value, dictionary: &Dictionary) -> Result<Self, BodyError> {
         let text = written(&Unversioned(object))?;
-        Self::from_json(String::from_utf8(text).map_err(serde_json::Error::custom)?)
+        let text = String::from_utf8(text).map_err(serde_json::Error::custom)?;
+        Self::from_json(text, dictionary)
     }
 
     /// Encodes `object`, with its projection, and its text in two parts.
-    pub fn with_projection(object: &Value) -> Result<Self, BodyError> {
+    pub fn with_projection(object: &Value, dictionary: &Dictionary) -> Result<Self, BodyError> {
         let projection = Projection::of(object).map(Box::new);
-        let encoded = Self::from_value(object)?;
+        let encoded = Self::from_value(object, dictionary)?;
         Ok(Self {
             projection,
             framed: Some(Box::new(Framed::of(&encoded.json))),
@@ -196,16 +258,10 @@ impl Encoded {
     }
 
     /// Takes a text that [`Encoded::from_value`] made.
-    pub fn from_json(json: String) -> Result<Self, BodyError> {
+    pub fn from_json(json: String, dictionary: &Dictionary) -> Result<Self, BodyError> {
         let (layout, metadata) = layout::read(json.as_bytes())?;
-        let (head, tail) = json.as_bytes().split_at(layout.head_len());
-        let body = Body {
-            head: codec::compress(head)?,
-            tail: codec::compress(tail)?,
-            layout,
-        };
         Ok(Self {
-            body,
+            body: Body::compress(json.as_bytes(), layout, dictionary)?,
             uid: metadata.uid.into(),
             labels: metadata.labels,
             created: metadata.created,
@@ -240,13 +296,16 @@ impl Encoded {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::Encoded;
+    use super::{BodyError, Dictionary, Encoded};
     use crate::model::{ObjectKey, StoredObject};
 
+    fn encode(object: &Value) -> Result<Encoded, BodyError> {
+        Encoded::from_value(object, Dictionary::built_in())
+    }
+
     fn stored(object: &Value, rv: u64) -> StoredObject {
-        Encoded::from_value(object)
-            .unwrap()
-            .into_object(ObjectKey::new("ns", "n"), rv, false)
+        let encoded = encode(object).unwrap();
+        encoded.into_object(ObjectKey::new("ns", "n"), rv, false)
     }
 
     fn report() -> Value {
@@ -304,15 +363,6 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_equal_when_their_texts_are() {
-        let mut other = report();
-        other["metadata"]["resourceVersion"] = json!("1000");
-        assert_eq!(stored(&report(), 1).body, stored(&other, 2).body);
-        other["results"] = json!([]);
-        assert_ne!(stored(&report(), 1).body, stored(&other, 1).body);
-    }
-
-    #[test]
     fn floats_are_written_as_in_go() {
         for (value, text) in [
             (9.223_372_036_854_776e18, "9223372036854776000"),
@@ -333,10 +383,10 @@ mod tests {
             json!({"metadata": []}),
             json!({"metadata": {"uid": 1}}),
         ] {
-            assert!(Encoded::from_value(&bad).is_err(), "{bad}");
+            assert!(encode(&bad).is_err(), "{bad}");
         }
         let nul = json!({"metadata": {"labels": {"a": "x\u{0}y"}}});
-        assert!(Encoded::from_value(&nul).is_err());
+        assert!(encode(&nul).is_err());
     }
 
     #[test]

@@ -12,13 +12,16 @@ use tokio::sync::{OnceCell, watch};
 use super::renumbered::{Numbers, Renumbered};
 use super::rows::RowKey;
 use crate::cache::{Log, LogError, LogPage};
-use crate::model::{Encoded, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
+use crate::model::{
+    Dictionary, Encoded, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject,
+};
 use crate::store::DatabaseInfo;
 use crate::store::engine::{
     Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpKind,
     OpOutcome, Refusal, Tail,
 };
 use crate::store::postgres::moving::Filling;
+use crate::store::registry::Registry;
 use crate::store::sqlite::Sqlite;
 
 /// See the module's documentation.
@@ -168,12 +171,13 @@ impl Engine for Movable {
         resource: ResourceId,
         after: Option<&ObjectKey>,
         max: usize,
+        dictionary: &Arc<Dictionary>,
     ) -> Result<Vec<StoredObject>, EngineError> {
-        forward!(self.objects(resource, after, max))
+        forward!(self.objects(resource, after, max, dictionary))
     }
 
-    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {
-        forward!(self.tail(seq, max))
+    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError> {
+        forward!(self.tail(seq, max, registry))
     }
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {

@@ -12,12 +12,13 @@ use crds::control::{DigestItem, GateSpec};
 use tokio::sync::watch;
 
 use crate::cache::{Change, Log, LogError, LogPage};
-use crate::model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
+use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 use crate::store::DatabaseInfo;
 use crate::store::engine::{
     Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
     Refusal, Tail,
 };
+use crate::store::registry::Registry;
 
 /// Two numbers for each resource.
 #[derive(Debug, Default)]
@@ -122,13 +123,17 @@ impl Engine for Renumbered {
         resource: ResourceId,
         after: Option<&ObjectKey>,
         max: usize,
+        dictionary: &Arc<Dictionary>,
     ) -> Result<Vec<StoredObject>, EngineError> {
         let resource = self.numbers.there(resource);
-        self.engine.objects(resource, after, max).await
+        let objects = self.engine.objects(resource, after, max, dictionary);
+        objects.await
     }
 
-    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {
-        let tail = self.engine.tail(seq, max).await?;
+    async fn tail(&self, seq: u64, max: usize, _registry: &Registry) -> Result<Tail, EngineError> {
+        // The numbers are others there.
+        let registry = Registry::default();
+        let tail = self.engine.tail(seq, max, &registry).await?;
         Ok(Tail {
             changes: self.changes(tail.changes),
             ..tail

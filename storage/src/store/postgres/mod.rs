@@ -27,7 +27,7 @@ mod rows;
 mod tx;
 mod write;
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::SystemTime;
 
 use crds::control::{DigestItem, GateSpec};
@@ -43,8 +43,9 @@ use super::engine::{
     Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
     Refusal, Tail,
 };
+use super::registry::Registry;
 use crate::cache::{Log, LogError, LogPage};
-use crate::model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
+use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 
 #[async_trait::async_trait]
 impl Log for Postgres {
@@ -71,12 +72,13 @@ impl Engine for Postgres {
         resource: ResourceId,
         after: Option<&ObjectKey>,
         max: usize,
+        dictionary: &Arc<Dictionary>,
     ) -> Result<Vec<StoredObject>, EngineError> {
-        read::objects(self, resource, after, max).await
+        read::objects(self, resource, after, max, dictionary).await
     }
 
-    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {
-        read::tail(self, seq, max).await
+    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError> {
+        read::tail(self, seq, max, registry).await
     }
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {

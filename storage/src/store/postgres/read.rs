@@ -8,12 +8,14 @@ use tokio_postgres::types::Type;
 
 use super::resources::RECORD;
 use super::rows::{
-    change, column, db, effect_number, key, limit, number, object, record, stored_object, text,
+    change, column, db, effect_number, key, limit, number, object, record, resource_id,
+    stored_object, text,
 };
 use super::{Postgres, lineage};
 use crate::cache::{Change, Effect, Event, LogPage, Previous, PreviousRef};
-use crate::model::{ObjectKey, Position, ResourceId, StoredObject};
+use crate::model::{Dictionary, ObjectKey, Position, ResourceId, StoredObject};
 use crate::store::engine::{EngineError, Loaded, Tail, corrupt};
+use crate::store::registry::Registry;
 
 /// Bytes of bodies that are read at a time to catch up, beyond the first commit.
 const TAIL_BYTES: i64 = 8 << 20;
@@ -69,6 +71,7 @@ pub(super) async fn objects(
     resource: ResourceId,
     after: Option<&ObjectKey>,
     max: usize,
+    dictionary: &Arc<Dictionary>,
 ) -> Result<Vec<StoredObject>, EngineError> {
     let reader = engine.readers.get().await?;
     let mut rows = reader
@@ -92,18 +95,21 @@ pub(super) async fn objects(
     reader.keep();
     // Compressing is most of a start's work, so two threads share it.
     let back = rows.split_off(rows.len() / 2);
-    let front = tokio::task::spawn_blocking(move || stored(&rows));
-    let back = tokio::task::spawn_blocking(move || stored(&back));
+    let read = |rows: Vec<Row>| {
+        let dictionary = Arc::clone(dictionary);
+        tokio::task::spawn_blocking(move || stored(&rows, &dictionary))
+    };
+    let (front, back) = (read(rows), read(back));
     let mut objects = front.await.map_err(|error| corrupt(&"objects", error))??;
     objects.extend(back.await.map_err(|error| corrupt(&"objects", error))??);
     Ok(objects)
 }
 
-fn stored(rows: &[Row]) -> Result<Vec<StoredObject>, EngineError> {
+fn stored(rows: &[Row], dictionary: &Dictionary) -> Result<Vec<StoredObject>, EngineError> {
     rows.iter()
         .map(|row| {
             let (rv, as_imported) = (number(row, "rv")?, column(row, "as_imported")?);
-            object(row, key(row)?, rv, as_imported)
+            object(row, key(row)?, rv, as_imported, dictionary)
         })
         .collect()
 }
@@ -131,7 +137,12 @@ pub(super) async fn newest_seq(engine: &Postgres) -> Result<u64, EngineError> {
 
 /// Returns whole commits behind `seq`, with at most `max` changes beyond the first commit.
 ///
-pub(super) async fn tail(engine: &Postgres, seq: u64, max: usize) -> Result<Tail, EngineError> {
+pub(super) async fn tail(
+    engine: &Postgres,
+    seq: u64,
+    max: usize,
+    registry: &Registry,
+) -> Result<Tail, EngineError> {
     let reader = engine.follower.get().await?;
     let known = engine.lineage.newest();
     let rows = reader
@@ -191,7 +202,7 @@ pub(super) async fn tail(engine: &Postgres, seq: u64, max: usize) -> Result<Tail
     }
     engine.lineage.advance(page.last);
     Ok(Tail {
-        changes: read_changes(&changes)?,
+        changes: read_changes(&changes, registry)?,
         seq: page.last.seq.cast_unsigned(),
         counter: Some(page.counter),
         records: page.records,
@@ -200,10 +211,14 @@ pub(super) async fn tail(engine: &Postgres, seq: u64, max: usize) -> Result<Tail
 
 /// Returns the changes in some rows. A listed state that has no frame was replaced by a later
 /// change; the frame of any other is there as long as somebody may want it.
-fn read_changes(rows: &[Row]) -> Result<Vec<(ResourceId, Change)>, EngineError> {
+fn read_changes(
+    rows: &[Row],
+    registry: &Registry,
+) -> Result<Vec<(ResourceId, Change)>, EngineError> {
     let mut changes = Vec::with_capacity(rows.len());
     for row in rows {
-        match change(row)? {
+        let dictionary = registry.dictionary(resource_id(row)?);
+        match change(row, &dictionary)? {
             Some(change) => changes.push(change),
             None if column::<i16>(row, "effect")? == effect_number(Effect::State) => {}
             None => return Err(EngineError::Parted),
@@ -320,7 +335,7 @@ pub(super) async fn events(
 }
 
 fn event(row: &Row) -> Result<Option<Event>, EngineError> {
-    let Some((_, change)) = change(row)? else {
+    let Some((_, change)) = change(row, Dictionary::built_in())? else {
         return Ok(None);
     };
     let previous = match (
@@ -336,7 +351,8 @@ fn event(row: &Row) -> Result<Option<Event>, EngineError> {
             let as_imported = column(row, "previous_as_imported")?;
             let key = change.object.key.clone();
             let body = text(&key, frame, column(row, "previous_leaves")?)?;
-            Previous::Known(Arc::new(stored_object(key, body, rv, as_imported)?))
+            let object = stored_object(key, body, rv, as_imported, Dictionary::built_in())?;
+            Previous::Known(Arc::new(object))
         }
     };
     Ok(Some(Event::new(

@@ -11,8 +11,8 @@ use super::connection::Parameter;
 use super::error::PostgresError;
 use crate::cache::{Change, EventType};
 use crate::model::{
-    GateStatus, GroupResource, Labels, ObjectKey, ResourceDef, ResourceId, ResourceRecord,
-    StoredObject, frame,
+    Dictionary, GateStatus, GroupResource, Labels, ObjectKey, ResourceDef, ResourceId,
+    ResourceRecord, StoredObject, frame,
 };
 use crate::store::decide::Existing;
 use crate::store::engine::{EngineError, corrupt};
@@ -104,14 +104,23 @@ pub(super) fn object(
     key: ObjectKey,
     rv: u64,
     as_imported: bool,
+    dictionary: &Dictionary,
 ) -> Result<StoredObject, EngineError> {
     let text = text(&key, column(row, "frame")?, column(row, "leaves")?)?;
-    stored_object(key, text, rv, as_imported)
+    stored_object(key, text, rv, as_imported, dictionary)
+}
+
+/// Returns the column `resource_id`.
+pub(super) fn resource_id(row: &Row) -> Result<ResourceId, EngineError> {
+    column(row, "resource_id").map(ResourceId)
 }
 
 /// Returns the change in all columns of `changes`; none where the frame is gone: a listed state
 /// that was replaced, or a change that nobody needs any more.
-pub(super) fn change(row: &Row) -> Result<Option<(ResourceId, Change)>, EngineError> {
+pub(super) fn change(
+    row: &Row,
+    dictionary: &Dictionary,
+) -> Result<Option<(ResourceId, Change)>, EngineError> {
     let key = key(row)?;
     if column::<Option<&str>>(row, "frame")?.is_none() {
         return Ok(None);
@@ -120,7 +129,8 @@ pub(super) fn change(row: &Row) -> Result<Option<(ResourceId, Change)>, EngineEr
     let effect = effect(column(row, "effect")?, &key)?;
     let labels: Option<&str> = column(row, "prev_labels")?;
     let prev_rv = column(row, "prev_rv")?;
-    let object = object(row, key, number(row, "rv")?, column(row, "as_imported")?)?;
+    let (rv, as_imported) = (number(row, "rv")?, column(row, "as_imported")?);
+    let object = object(row, key, rv, as_imported, dictionary)?;
     let labels = previous_labels(labels, &object.labels, &object.key)?;
     let previous = previous(prev_rv, labels);
     let change = Change {
@@ -130,7 +140,7 @@ pub(super) fn change(row: &Row) -> Result<Option<(ResourceId, Change)>, EngineEr
         object: Arc::new(object),
         previous,
     };
-    Ok(Some((ResourceId(column(row, "resource_id")?), change)))
+    Ok(Some((resource_id(row)?, change)))
 }
 
 /// Returns the labels before a change, from the column `prev_labels` and the labels after it.

@@ -260,13 +260,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::{Encoded, ObjectKey, ResourceId};
+    use crate::model::{Dictionary, Encoded, ObjectKey, ResourceId};
     use crate::store::engine::OpKind;
 
     type Answer = oneshot::Receiver<Result<Arc<Event>, WriteError>>;
 
     fn pending(name: &str) -> (Pending, Answer) {
-        let object = Encoded::from_value(&json!({"metadata": {"name": name}})).unwrap();
+        let object = json!({"metadata": {"name": name}});
+        let object = Encoded::from_value(&object, Dictionary::built_in()).unwrap();
         let key = ObjectKey::new("ns", name);
         let op = Op {
             resource: ResourceId(1),

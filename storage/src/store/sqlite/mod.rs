@@ -14,7 +14,7 @@ mod write;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use crds::control::{DigestItem, GateSpec};
@@ -27,8 +27,9 @@ use super::engine::{
     Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
     Refusal, Tail,
 };
+use super::registry::Registry;
 use crate::cache::{Log, LogError, LogPage};
-use crate::model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
+use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
 
@@ -132,12 +133,13 @@ impl Engine for Sqlite {
         resource: ResourceId,
         after: Option<&ObjectKey>,
         max: usize,
+        dictionary: &Arc<Dictionary>,
     ) -> Result<Vec<StoredObject>, EngineError> {
-        read::objects(&self.readers, resource, after, max).await
+        read::objects(&self.readers, resource, after, max, dictionary).await
     }
 
-    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {
-        read::tail(&self.readers, seq, max).await
+    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError> {
+        read::tail(&self.readers, seq, max, registry).await
     }
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {

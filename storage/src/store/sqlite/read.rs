@@ -6,10 +6,11 @@ use crds::control::DigestItem;
 use sqlx::sqlite::{SqlitePool, SqliteRow};
 use sqlx::{Row as _, SqliteConnection};
 
-use super::rows::{change, db, key, limit, object, record, un_db};
+use super::rows::{change, db, key, limit, object, record, resource_id, un_db};
 use crate::cache::{Event, Previous, PreviousRef};
-use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord, StoredObject};
+use crate::model::{Dictionary, ObjectKey, Position, ResourceId, ResourceRecord, StoredObject};
 use crate::store::engine::{EngineError, Loaded, Tail, corrupt};
+use crate::store::registry::Registry;
 
 /// Returns records and position, of the same moment.
 pub(super) async fn load(pool: &SqlitePool) -> Result<Loaded, EngineError> {
@@ -66,6 +67,7 @@ pub(super) async fn objects(
     resource: ResourceId,
     after: Option<&ObjectKey>,
     max: usize,
+    dictionary: &Arc<Dictionary>,
 ) -> Result<Vec<StoredObject>, EngineError> {
     let mut rows = sqlx::query(
         "SELECT namespace, name, rv, as_imported, body FROM objects
@@ -80,18 +82,25 @@ pub(super) async fn objects(
     .await?;
     // Compressing is most of a start's work, so two threads share it.
     let back = rows.split_off(rows.len() / 2);
-    let front = tokio::task::spawn_blocking(move || stored(&rows));
-    let back = tokio::task::spawn_blocking(move || stored(&back));
+    let read = |rows: Vec<SqliteRow>| {
+        let dictionary = Arc::clone(dictionary);
+        tokio::task::spawn_blocking(move || stored(&rows, &dictionary))
+    };
+    let (front, back) = (read(rows), read(back));
     let mut objects = front.await.map_err(|error| corrupt(&"objects", error))??;
     objects.extend(back.await.map_err(|error| corrupt(&"objects", error))??);
     Ok(objects)
 }
 
-fn stored(rows: &[SqliteRow]) -> Result<Vec<StoredObject>, EngineError> {
+fn stored(
+    rows: &[SqliteRow],
+    dictionary: &Dictionary,
+) -> Result<Vec<StoredObject>, EngineError> {
     rows.iter()
         .map(|row| {
             let (rv, as_imported) = (un_db(row.try_get("rv")?), row.try_get("as_imported")?);
-            object(key(row)?, row.try_get("body")?, rv, as_imported)
+            let body = row.try_get("body")?;
+            object(key(row)?, body, rv, as_imported, dictionary)
         })
         .collect()
 }
@@ -100,7 +109,12 @@ fn stored(rows: &[SqliteRow]) -> Result<Vec<StoredObject>, EngineError> {
 ///
 /// The body of a listed state is in `objects`. Where a later change has replaced it there, that
 /// one follows in the log, and the listed state need not be seen any more.
-pub(super) async fn tail(pool: &SqlitePool, seq: u64, max: usize) -> Result<Tail, EngineError> {
+pub(super) async fn tail(
+    pool: &SqlitePool,
+    seq: u64,
+    max: usize,
+    registry: &Registry,
+) -> Result<Tail, EngineError> {
     let rows = sqlx::query(
         "SELECT c.seq, c.resource_id, c.rv, c.type, c.effect, c.namespace, c.name, c.as_imported,
                 c.prev_rv, c.prev_labels, coalesce(c.body, o.body) AS body
@@ -113,9 +127,13 @@ pub(super) async fn tail(pool: &SqlitePool, seq: u64, max: usize) -> Result<Tail
     .bind(limit(max))
     .fetch_all(pool)
     .await?;
+    let read = |row: &SqliteRow| {
+        let dictionary = registry.dictionary(resource_id(row)?);
+        change(row, &dictionary)
+    };
     let changes = rows
         .iter()
-        .filter_map(|row| change(row).transpose())
+        .filter_map(|row| read(row).transpose())
         .collect::<Result<_, _>>()?;
     let last = rows.last().map(|row| row.try_get("seq")).transpose()?;
     Ok(Tail {
@@ -149,7 +167,7 @@ pub(super) async fn events(
     .await?;
     let mut events = Vec::with_capacity(rows.len());
     for row in &rows {
-        let Some((_, change)) = change(row)? else {
+        let Some((_, change)) = change(row, Dictionary::built_in())? else {
             continue;
         };
         let previous = match (change.previous, row.try_get("previous_body")?) {
@@ -161,7 +179,8 @@ pub(super) async fn events(
             (PreviousRef::At { rv, .. }, Some(body)) => {
                 let as_imported = row.try_get("previous_as_imported")?;
                 let key = change.object.key.clone();
-                Previous::Known(Arc::new(object(key, body, rv, as_imported)?))
+                let dictionary = Dictionary::built_in();
+                Previous::Known(Arc::new(object(key, body, rv, as_imported, dictionary)?))
             }
         };
         events.push(Arc::new(Event::new(

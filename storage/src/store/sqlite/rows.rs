@@ -7,7 +7,9 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
 use crate::cache::{Change, EventType};
-use crate::model::{GateStatus, GroupResource, ObjectKey, ResourceDef, ResourceId, ResourceRecord};
+use crate::model::{
+    Dictionary, GateStatus, GroupResource, ObjectKey, ResourceDef, ResourceId, ResourceRecord,
+};
 use crate::store::decide::Existing;
 use crate::store::engine::{EngineError, corrupt};
 
@@ -51,9 +53,17 @@ pub(super) fn existing(row: &SqliteRow, key: &ObjectKey) -> Result<Existing, Eng
     })
 }
 
+/// Returns the column `resource_id`.
+pub(super) fn resource_id(row: &SqliteRow) -> Result<ResourceId, EngineError> {
+    Ok(ResourceId(row.try_get("resource_id")?))
+}
+
 /// Returns the change in all columns of `changes`; none where the body is gone, because a later
 /// change replaced it.
-pub(super) fn change(row: &SqliteRow) -> Result<Option<(ResourceId, Change)>, EngineError> {
+pub(super) fn change(
+    row: &SqliteRow,
+    dictionary: &Dictionary,
+) -> Result<Option<(ResourceId, Change)>, EngineError> {
     let key = key(row)?;
     let Some(body) = row.try_get("body")? else {
         return Ok(None);
@@ -65,15 +75,16 @@ pub(super) fn change(row: &SqliteRow) -> Result<Option<(ResourceId, Change)>, En
     let previous = previous(row.try_get("prev_rv")?, labels);
     let seq = un_db(row.try_get("seq")?);
     let rv = un_db(row.try_get("rv")?);
-    let object = Arc::new(object(key, body, rv, row.try_get("as_imported")?)?);
-    let id = ResourceId(row.try_get("resource_id")?);
+    let as_imported = row.try_get("as_imported")?;
+    let object = object(key, body, rv, as_imported, dictionary)?;
+    let id = resource_id(row)?;
     Ok(Some((
         id,
         Change {
             type_,
             effect,
             seq,
-            object,
+            object: Arc::new(object),
             previous,
         },
     )))

@@ -8,12 +8,13 @@ use crds::control::{DigestItem, GateSpec};
 
 use super::Fixture;
 use crate::cache::{Log, LogError, LogPage};
-use crate::model::{ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
+use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 use crate::store::DatabaseInfo;
 use crate::store::engine::{
     Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
     Refusal, Tail,
 };
+use crate::store::registry::Registry;
 
 /// The fault of the next transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,14 +118,16 @@ impl Engine for Faulty {
         resource: ResourceId,
         after: Option<&ObjectKey>,
         max: usize,
+        dictionary: &Arc<Dictionary>,
     ) -> Result<Vec<StoredObject>, EngineError> {
-        self.inner.objects(resource, after, max).await
+        let objects = self.inner.objects(resource, after, max, dictionary);
+        objects.await
     }
 
-    async fn tail(&self, seq: u64, max: usize) -> Result<Tail, EngineError> {
+    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError> {
         self.up()?;
         // One by one, so that pages have to be put together.
-        self.inner.tail(seq, max.min(1)).await
+        self.inner.tail(seq, max.min(1), registry).await
     }
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {

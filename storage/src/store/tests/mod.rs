@@ -2,6 +2,7 @@
 //! [`mirror`] compare random histories with a model. Each takes a [`Fixture`], so that another
 //! engine joins by naming its own.
 
+mod compression;
 mod faults;
 mod history;
 mod mirror;

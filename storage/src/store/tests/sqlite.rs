@@ -7,7 +7,7 @@ use sqlx::{Connection as _, Row as _, SqliteConnection};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use super::{Bed, Fixture, key, report, reports, suite};
+use super::{Bed, Fixture, compression, key, report, reports, suite};
 use crate::store::engine::Engine;
 use crate::store::sqlite::Sqlite;
 use crate::store::{OpenError, Store, StoreError, StoreOptions, Write, WriteError};
@@ -36,6 +36,26 @@ impl Fixture for File {
 }
 
 suite::on_engine!(File::new());
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_falls_and_no_text_changes() {
+    compression::memory_falls_and_no_text_changes(&File::new()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_objects_use_the_newest_dictionary() {
+    compression::new_objects_use_the_newest_dictionary(&File::new()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_and_writes_go_on_while_objects_are_compressed_anew() {
+    compression::reads_and_writes_go_on_meanwhile(&File::new()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_written_while_it_was_compressed_anew_stays() {
+    compression::what_was_written_meanwhile_stays(&File::new()).await;
+}
 
 #[test]
 fn random_histories_are_kept() {

@@ -7,7 +7,7 @@ use crds::control::{GateSpec, GateState, ImportMode, ImportType};
 use futures::future::join_all;
 use pgtest::Timeline;
 
-use super::super::{Bed, Seen, item, key, next, reports, seen};
+use super::super::{Bed, Seen, brief, compression, item, key, next, reports, seen};
 use super::Cluster;
 use crate::cache::EventType;
 use crate::model::GroupResource;
@@ -63,6 +63,21 @@ async fn writes_of_one_server_are_seen_by_the_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_of_one_server_are_seen_by_the_other_through_a_pooler() {
     writes_of_one_are_seen_by_the_other(&Cluster::pooled()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_server_compresses_writes_of_others_with_its_own_dictionary() {
+    let cluster = Cluster::direct();
+    let (first, second) = pair(&cluster).await;
+    second.reports.set_dictionary(compression::dictionary());
+    first.create("r", "u").await.unwrap();
+    settled(&second).await;
+    let [here, there] = [&first, &second].map(|bed| bed.reports.get(&key("r")).unwrap());
+    assert_eq!((here.body.generation(), there.body.generation()), (0, 1));
+    assert_eq!(brief(&here), brief(&there));
+    assert_eq!(here.json().unwrap(), there.json().unwrap());
+    first.close().await;
+    second.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
