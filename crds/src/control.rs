@@ -506,6 +506,10 @@ pub struct DigestItem {
     /// True while the object is as it was imported: no write of ours has touched it.
     #[serde(default)]
     pub as_imported: bool,
+    /// True while an object of this name is stored, whatever its uid; always so in the set
+    /// `Objects`.
+    #[serde(default)]
+    pub stored: bool,
 }
 
 /// SHA-256 of an object; see [`checksum`].

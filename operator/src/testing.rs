@@ -65,6 +65,13 @@ impl Received {
         respond(self.send, code, body);
     }
 
+    /// Answers the request with a header.
+    pub fn answer_with(self, header: &str, body: &Value) {
+        let body = Body::from(serde_json::to_vec(body).unwrap());
+        let answer = Response::builder().header(header, "test");
+        self.send.send_response(answer.body(body).unwrap());
+    }
+
     /// Answers the request with a Status.
     pub fn refuse(self, code: u16, reason: &str) {
         self.answer(code, &failure(code, reason));

@@ -81,9 +81,11 @@ impl Args {
                 WayChoice::Helm => {
                     Way::Helm(self.helm.clone().context("--helm names the program")?)
                 }
-                WayChoice::Flux => {
-                    Way::Flux(self.flux.clone().context("--flux names the folder of its parts")?)
-                }
+                WayChoice::Flux => Way::Flux(
+                    self.flux
+                        .clone()
+                        .context("--flux names the folder of its parts")?,
+                ),
                 WayChoice::ArgoCd => {
                     let parts = self.argocd.clone();
                     Way::ArgoCd(parts.context("--argocd names the folder of its parts")?)
@@ -135,13 +137,7 @@ async fn all(args: &Args) -> anyhow::Result<bool> {
     let previous = args.previous.as_deref().map(Previous::read).transpose()?;
     let mut outcomes: Vec<Outcome> = Vec::new();
     for way in args.ways()? {
-        let outcome = matrix::run(
-            &way,
-            args.options(),
-            previous.clone(),
-            command::clock(),
-        )
-        .await?;
+        let outcome = matrix::run(&way, args.options(), previous.clone(), command::clock()).await?;
         println!("{}", outcome.to_json());
         outcomes.push(outcome);
     }

@@ -115,7 +115,39 @@ impl Comparison {
                 self.count(tally, flaw, key, &why);
             }
         });
-        for (key, content) in &background {
+        self.count_background(&background, found, tally);
+        for (key, object) in found {
+            let ours = object.stamp.is_some_and(|stamp| ledger.knows(key, stamp));
+            if !ours && !background.contains_key(key) {
+                self.count(tally, Flaw::Resurrected, key, "is there and nobody made it");
+            }
+        }
+        self.0.difference(&known).cloned().collect()
+    }
+
+    /// Counts lost objects of the kinds that are listed and that nobody writes; returns those that
+    /// were not counted before.
+    pub fn compare_background(
+        &mut self,
+        found: &BTreeMap<Key, Found>,
+        kinds: &[ReportKind],
+        ledger: &Ledger,
+        tally: &Tally,
+    ) -> Vec<Key> {
+        let known = self.0.clone();
+        let mut background = ledger.background();
+        background.retain(|key, _| kinds.contains(&key.kind));
+        self.count_background(&background, found, tally);
+        self.0.difference(&known).cloned().collect()
+    }
+
+    fn count_background(
+        &mut self,
+        background: &BTreeMap<Key, String>,
+        found: &BTreeMap<Key, Found>,
+        tally: &Tally,
+    ) {
+        for (key, content) in background {
             match found.get(key) {
                 None => self.count(tally, Flaw::Lost, key, "was there before"),
                 Some(found) if found.content != *content => {
@@ -124,13 +156,6 @@ impl Comparison {
                 Some(_) => {}
             }
         }
-        for (key, object) in found {
-            let ours = object.stamp.is_some_and(|stamp| ledger.knows(key, stamp));
-            if !ours && !background.contains_key(key) {
-                self.count(tally, Flaw::Resurrected, key, "is there and nobody made it");
-            }
-        }
-        self.0.difference(&known).cloned().collect()
     }
 
     fn count(&mut self, tally: &Tally, flaw: Flaw, key: &Key, why: &str) {

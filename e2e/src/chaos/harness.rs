@@ -151,10 +151,13 @@ impl Harness {
         self.gate.rest().await;
         self.clientgo.check()?;
         self.caught_up().await;
-        let found = compare::list(&self.requesters[0], &self.kinds).await?;
-        let wrong = self.comparison.compare(&found, &self.ledger, &self.tally);
-        for key in wrong.iter().take(LOOKED_AT) {
-            compare::look_again(&self.requesters, key).await;
+        let mut found = BTreeMap::new();
+        for requester in &self.requesters {
+            found = compare::list(requester, &self.kinds).await?;
+            let wrong = self.comparison.compare(&found, &self.ledger, &self.tally);
+            for key in wrong.iter().take(LOOKED_AT) {
+                compare::look_again(&self.requesters, key).await;
+            }
         }
         counter::check(&self.counters, &self.ledger, &self.tally);
         for observer in &self.observers {
@@ -169,6 +172,23 @@ impl Harness {
             self.comparison.explained(key);
         }
         self.gate.go_on();
+        Ok(())
+    }
+
+    /// Compares the objects that nobody writes as each kube-apiserver shows them, which may lead to
+    /// another server each, while the writers go on.
+    ///
+    /// # Errors
+    /// If the state cannot be listed.
+    pub async fn check_background(&mut self) -> Result<(), ChaosError> {
+        for requester in &self.requesters {
+            let found = compare::list(requester, &self.idle).await?;
+            let (kinds, comparison) = (&self.idle, &mut self.comparison);
+            let wrong = comparison.compare_background(&found, kinds, &self.ledger, &self.tally);
+            for key in wrong.iter().take(LOOKED_AT) {
+                compare::look_again(&self.requesters, key).await;
+            }
+        }
         Ok(())
     }
 

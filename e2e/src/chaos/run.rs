@@ -116,6 +116,7 @@ impl Run<'_> {
             self.go(direction, prune, &planned, say).await?;
             let soak = Duration::from_millis(self.rng.random_range(SOAK));
             tokio::time::sleep(soak).await;
+            self.harness.check_background().await?;
         }
         self.harness.check_round(&self.dispute).await?;
         self.harness.tally.go(|moment| {

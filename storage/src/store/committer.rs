@@ -138,11 +138,8 @@ impl Committer {
             self.catch_up().await?;
         }
         let commit = commit.await?;
-        if commit.before != self.position.seq {
-            let others = self.tail(commit.before, commit.before).await?;
-            if others.records {
-                return self.catch_up_over(commit).await;
-            }
+        if !self.tail_without_records(commit.before).await? {
+            return self.catch_up_over(commit).await;
         }
         let events = self.apply(commit.changes);
         self.apply_records(commit.records);

@@ -145,5 +145,6 @@ fn entry(object: &StoredObject) -> Result<DigestItem, BodyError> {
         resource_version: object.rv.to_string(),
         checksum: hex::encode(checksum(&object.value()?)),
         as_imported: object.as_imported,
+        stored: true,
     })
 }

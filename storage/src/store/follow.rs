@@ -15,15 +15,6 @@ const TAIL_PAGE: usize = 500;
 /// Objects that are read at a time to fill the cache.
 const OBJECTS_PAGE: usize = 500;
 
-/// The changes of other servers that [`Committer::tail`] read.
-#[derive(Default)]
-pub(super) struct Others {
-    /// True when records were changed.
-    pub records: bool,
-    /// The events of the changes that were asked for, by seq.
-    events: BTreeMap<u64, Arc<Event>>,
-}
-
 /// Tells versions that the counter was raised to from those that it gave to writes.
 ///
 /// Each write takes the next version, so a gap before one says that the counter was raised in
@@ -75,7 +66,7 @@ impl Committer {
         if page.seq <= self.position.seq {
             return Ok(());
         }
-        if page.records {
+        if !self.knows_records_of(&page) {
             return self.try_catch_up(u64::MAX).await.map(drop);
         }
         self.apply(page.changes);
@@ -98,13 +89,17 @@ impl Committer {
         &mut self,
         commit: Commit<T>,
     ) -> Result<(T, Vec<Option<Arc<Event>>>), EngineError> {
-        let others = self.try_catch_up(commit.before).await?;
+        let events = self.try_catch_up(commit.before).await?;
         let own = commit.changes.iter();
-        let events = own.map(|(_, change)| others.events.get(&change.seq).cloned());
+        let events = own.map(|(_, change)| events.get(&change.seq).cloned());
         Ok((commit.outcome, events.collect()))
     }
 
-    async fn try_catch_up(&mut self, collect_behind: u64) -> Result<Others, EngineError> {
+    /// Returns the events behind `collect_behind`, by seq.
+    async fn try_catch_up(
+        &mut self,
+        collect_behind: u64,
+    ) -> Result<BTreeMap<u64, Arc<Event>>, EngineError> {
         let loaded = self.engine.load().await?;
         // A reset forgets what the cache holds, so it goes before the changes that follow it; all
         // else in a record tells of changes, and goes behind them.
@@ -114,11 +109,11 @@ impl Committer {
                 _ => self.put_record(record.clone()),
             }
         }
-        let others = self.tail(loaded.position.seq, collect_behind).await?;
+        let events = self.tail(loaded.position.seq, collect_behind).await?;
         self.apply_records(loaded.records);
         self.reached(loaded.position);
         self.in_step = true;
-        Ok(others)
+        Ok(events)
     }
 
     /// Returns the next changes that the cache has not seen.
@@ -129,25 +124,57 @@ impl Committer {
     }
 
     /// Applies the changes up to `seq` that the cache has not seen; returns the events of those
-    /// behind `collect_behind`.
-    pub async fn tail(&mut self, seq: u64, collect_behind: u64) -> Result<Others, EngineError> {
-        let mut others = Others::default();
+    /// behind `collect_behind`, by seq. The cache has the records of that moment: a resource that
+    /// it does not know was reset since.
+    async fn tail(
+        &mut self,
+        seq: u64,
+        collect_behind: u64,
+    ) -> Result<BTreeMap<u64, Arc<Event>>, EngineError> {
+        let mut events = BTreeMap::new();
         while self.position.seq < seq {
-            let page = self.tail_page().await?;
-            if page.seq <= self.position.seq {
-                return Err(corrupt(&format!("change {seq}"), "is not in the log"));
-            }
-            others.records |= page.records;
-            // Whole commits: a page may end behind what is wanted, and then it is not needed yet.
-            let wanted = page.changes.into_iter().filter(|(_, c)| c.seq <= seq);
-            for event in self.apply(wanted.collect()).into_iter().flatten() {
+            let page = self.page_up_to(seq).await?;
+            for event in self.apply(page.changes).into_iter().flatten() {
                 if event.seq > collect_behind {
-                    others.events.insert(event.seq, event);
+                    events.insert(event.seq, event);
                 }
             }
-            self.position.seq = page.seq.min(seq);
+            self.position.seq = page.seq;
         }
-        Ok(others)
+        Ok(events)
+    }
+
+    /// Applies the changes of other servers up to `seq`, the commit before one of our own. Returns
+    /// false where they come with changes of records, which have to be read first: a resource that
+    /// was reset among them is another one from then on. The changes up to there are applied.
+    pub async fn tail_without_records(&mut self, seq: u64) -> Result<bool, EngineError> {
+        while self.position.seq < seq {
+            let page = self.page_up_to(seq).await?;
+            if !self.knows_records_of(&page) {
+                return Ok(false);
+            }
+            self.apply(page.changes);
+            self.position.seq = page.seq;
+        }
+        Ok(true)
+    }
+
+    /// Returns the next changes, none of them behind `seq`.
+    async fn page_up_to(&self, seq: u64) -> Result<Tail, EngineError> {
+        let mut page = self.tail_page().await?;
+        if page.seq <= self.position.seq {
+            return Err(corrupt(&format!("change {seq}"), "is not in the log"));
+        }
+        // Whole commits: a page may end behind what is wanted, and then it is not needed yet.
+        page.changes.retain(|(_, change)| change.seq <= seq);
+        page.seq = page.seq.min(seq);
+        Ok(page)
+    }
+
+    /// Returns whether the records of the cache are those under which the changes were made.
+    fn knows_records_of(&self, page: &Tail) -> bool {
+        let known = |(id, _): &(ResourceId, Change)| self.registry.by_id(*id).is_some();
+        !page.records && page.changes.iter().all(known)
     }
 
     /// Applies changes, and returns the event of each in the same order.
@@ -232,7 +259,9 @@ impl Committer {
         for record in loaded.records {
             let known = self.registry.by_name(&record.def.resource);
             let built_in = || Arc::clone(Dictionary::built_in());
-            let dictionary = known.as_ref().map_or_else(built_in, |known| known.dictionary());
+            let dictionary = known
+                .as_ref()
+                .map_or_else(built_in, |known| known.dictionary());
             let (objects, dictionary) = self.objects(record.id, dictionary).await?;
             let resource = match known {
                 Some(resource) => {

@@ -159,6 +159,8 @@ pub struct Page {
     pub version: u64,
     /// The number of objects that follow, where the API tells it.
     pub remaining: Option<u64>,
+    /// True when our server has answered.
+    pub is_ours: bool,
 }
 
 /// A list, page by page, all at the version of the first.
@@ -221,6 +223,7 @@ impl<'a> Pages<'a> {
             }
         })
         .await?;
+        let is_ours = reply.is_ours();
         let list: List = reply.json()?;
         self.token = Some(list.metadata.token).filter(|t| !t.is_empty());
         let item = |text| Item {
@@ -231,6 +234,7 @@ impl<'a> Pages<'a> {
             items: list.items.into_iter().map(item).collect(),
             version: list.metadata.resource_version.parse().unwrap_or_default(),
             remaining: list.metadata.remaining_item_count,
+            is_ours,
         }))
     }
 }

@@ -132,6 +132,7 @@ impl From<WriteBackError> for BackError {
         match error {
             WriteBackError::Wire(error) => Self::Wire(error),
             WriteBackError::Feed(error) => Self::Feed(error),
+            WriteBackError::TakenAway { .. } => Self::TakenAway,
         }
     }
 }

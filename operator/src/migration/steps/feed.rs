@@ -16,10 +16,15 @@ use crate::migration::cluster::wire::{RawEvent, WatchStream, Wire, WireError, qu
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Changes whose objects are kept; of more only the keys are, and the objects are read again.
 const KEPT: usize = 250;
+/// The reason why a watch that somebody else answers tells nothing of the server's changes.
+const SERVED_BY_CRD: &str = "it is served by its CRD";
 
 /// The reason why the changes of the server are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
+    /// The watch cannot be opened.
+    #[error(transparent)]
+    Wire(#[from] WireError),
     /// The watch cannot be resumed.
     #[error("the server's changes of {path} cannot be followed: {message}")]
     Lost {
@@ -119,10 +124,16 @@ impl Feed {
     /// Follows the collection at `path` behind `version`.
     ///
     /// # Errors
-    /// If the watch cannot be opened.
-    pub async fn start(wire: &Wire, path: &str, version: u64) -> Result<Self, WireError> {
+    /// See [`FeedError`].
+    pub async fn start(wire: &Wire, path: &str, version: u64) -> Result<Self, FeedError> {
         let first = uri(path, version);
         let stream = retry(PATIENCE, || wire.watch(&first)).await?;
+        if !stream.is_ours() {
+            return Err(FeedError::Lost {
+                path: path.to_owned(),
+                message: SERVED_BY_CRD.to_owned(),
+            });
+        }
         let shared = Arc::<Mutex<State>>::default();
         let (wake, state) = watch::channel(());
         let follower = Follower {
@@ -257,7 +268,7 @@ impl Follower {
                     self.lock().resumed += 1;
                     stream
                 }
-                Ok(_) => return self.lose("it is served by its CRD".to_owned()),
+                Ok(_) => return self.lose(SERVED_BY_CRD.to_owned()),
                 Err(error) => return self.lose(error.to_string()),
             };
         }

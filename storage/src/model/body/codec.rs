@@ -102,7 +102,10 @@ mod tests {
         let frame = compressed("text");
         for (len, room) in [(3, 0), (3, 100), (5, 0), (5, 100)] {
             let mut out = Vec::with_capacity(room);
-            assert!(decompress_to(&frame, len, &mut out).is_err(), "{len} {room}");
+            assert!(
+                decompress_to(&frame, len, &mut out).is_err(),
+                "{len} {room}"
+            );
         }
     }
 }

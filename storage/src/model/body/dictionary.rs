@@ -142,7 +142,11 @@ mod tests {
     fn report(subject: &str, number: u64) -> Value {
         let result = |check: u64| {
             let value = number * 31 + check;
-            let verdict = if value.is_multiple_of(3) { "fail" } else { "pass" };
+            let verdict = if value.is_multiple_of(3) {
+                "fail"
+            } else {
+                "pass"
+            };
             json!({"message": format!("rule '{subject}-{check}' has seen {value:x} here"),
                 "policy": format!("{subject}-of-the-house-{}", check % 5), "result": verdict,
                 "timestamp": {"nanos": 0, "seconds": 1_700_000_000 + number}})

@@ -55,11 +55,7 @@ pub struct Body {
 
 impl Body {
     /// Compresses a canonical text.
-    fn compress(
-        json: &[u8],
-        layout: Layout,
-        dictionary: &Dictionary,
-    ) -> Result<Self, BodyError> {
+    fn compress(json: &[u8], layout: Layout, dictionary: &Dictionary) -> Result<Self, BodyError> {
         let (head, tail) = json.split_at(layout.head_len());
         let mut frames = Vec::new();
         codec::compress(head, &dictionary.encoder, &mut frames)?;

@@ -49,9 +49,7 @@ pub(super) fn train(
 }
 
 /// Returns the texts to train with, and the objects that are held out.
-fn split(
-    objects: &[Arc<StoredObject>],
-) -> Result<(Samples, Vec<&Arc<StoredObject>>), BodyError> {
+fn split(objects: &[Arc<StoredObject>]) -> Result<(Samples, Vec<&Arc<StoredObject>>), BodyError> {
     let mut samples = Samples::default();
     let mut held_out = Vec::new();
     for (number, object) in objects.iter().enumerate() {

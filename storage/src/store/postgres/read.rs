@@ -374,11 +374,13 @@ pub(super) async fn marks(
     let reader = engine.readers.get().await?;
     let rows = reader
         .long_query(
-            "SELECT i.namespace, i.name, i.uid, i.rv, coalesce(o.as_imported, false) AS as_imported
+            "SELECT i.namespace, i.name, i.uid, i.rv,
+                 coalesce(o.as_imported AND o.uid = i.uid, false) AS as_imported,
+                 o.uid IS NOT NULL AS stored
              FROM reports_server.imported i
              LEFT JOIN reports_server.objects o ON o.cluster = i.cluster
                   AND o.resource_id = i.resource_id AND o.namespace = i.namespace
-                  AND o.name = i.name AND o.uid = i.uid
+                  AND o.name = i.name
              WHERE i.cluster = $1 AND i.resource_id = $2 AND (i.namespace, i.name) > ($3, $4)
              ORDER BY i.namespace, i.name LIMIT $5",
             &[
@@ -400,6 +402,7 @@ pub(super) async fn marks(
                 resource_version: number(row, "rv")?.to_string(),
                 checksum: String::new(),
                 as_imported: column(row, "as_imported")?,
+                stored: column(row, "stored")?,
             })
         })
         .collect()

@@ -92,10 +92,7 @@ pub(super) async fn objects(
     Ok(objects)
 }
 
-fn stored(
-    rows: &[SqliteRow],
-    dictionary: &Dictionary,
-) -> Result<Vec<StoredObject>, EngineError> {
+fn stored(rows: &[SqliteRow], dictionary: &Dictionary) -> Result<Vec<StoredObject>, EngineError> {
     rows.iter()
         .map(|row| {
             let (rv, as_imported) = (un_db(row.try_get("rv")?), row.try_get("as_imported")?);
@@ -202,10 +199,12 @@ pub(super) async fn marks(
 ) -> Result<Vec<DigestItem>, EngineError> {
     let (namespace, name) = after.unwrap_or_default();
     let rows = sqlx::query(
-        "SELECT i.namespace, i.name, i.uid, i.rv, coalesce(o.as_imported, 0) AS as_imported
+        "SELECT i.namespace, i.name, i.uid, i.rv,
+             coalesce(o.as_imported AND o.uid = i.uid, 0) AS as_imported,
+             o.uid IS NOT NULL AS stored
          FROM imported i
          LEFT JOIN objects o ON o.resource_id = i.resource_id AND o.namespace = i.namespace
-              AND o.name = i.name AND o.uid = i.uid
+              AND o.name = i.name
          WHERE i.resource_id = ? AND (i.namespace, i.name) > (?, ?)
          ORDER BY i.namespace, i.name LIMIT ?",
     )
@@ -224,6 +223,7 @@ pub(super) async fn marks(
                 resource_version: un_db(row.try_get("rv")?).to_string(),
                 checksum: String::new(),
                 as_imported: row.try_get("as_imported")?,
+                stored: row.try_get("stored")?,
             })
         })
         .collect()

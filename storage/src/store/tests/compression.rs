@@ -73,7 +73,9 @@ async fn filled(fixture: &dyn Fixture) -> Bed {
 
 fn texts(snapshot: &Snapshot) -> Vec<Vec<u8>> {
     let objects = snapshot.range(None, None);
-    objects.map(|object| object.json().unwrap().to_vec()).collect()
+    objects
+        .map(|object| object.json().unwrap().to_vec())
+        .collect()
 }
 
 async fn round(dictionaries: &mut Dictionaries, bed: &Bed) {
@@ -164,12 +166,19 @@ pub async fn reads_and_writes_go_on_meanwhile(fixture: &dyn Fixture) {
         reader.await.unwrap();
     }
     let compression = bed.reports.compression();
-    assert_eq!((compression.generation, compression.all.count), (1, OBJECTS));
+    assert_eq!(
+        (compression.generation, compression.all.count),
+        (1, OBJECTS)
+    );
     assert!(compression.outdated() < OBJECTS / 50, "{compression:?}");
     for found in bed.reports.snapshot().range(None, None) {
         check(found);
         let number: u64 = found.key.name()[1..].parse().unwrap();
-        let app = if number.is_multiple_of(10) { "new" } else { "web" };
+        let app = if number.is_multiple_of(10) {
+            "new"
+        } else {
+            "web"
+        };
         assert_eq!(found.labels.get("app"), Some(app));
     }
     bed.close().await;

@@ -81,6 +81,7 @@ impl Fixture for Cluster {
 mod elsewhere;
 mod faults;
 mod replicas;
+mod turns;
 mod wakeups;
 
 mod direct {

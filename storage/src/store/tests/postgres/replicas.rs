@@ -185,6 +185,50 @@ async fn orders_to_one_server_are_in_force_on_the_other() {
     second.close().await;
 }
 
+/// A commit of a server's own that has nothing to do with the reports.
+#[derive(Clone, Copy, Debug)]
+enum Own {
+    Floor,
+    Definition,
+}
+
+impl Own {
+    async fn commit(self, bed: &Bed) {
+        match self {
+            Self::Floor => drop(bed.store.raise_floor(100).await.unwrap()),
+            Self::Definition => {
+                let mut def = bed.reports.def().clone();
+                def.resource = GroupResource::new("example.io", "others");
+                bed.store.ensure_resource(def).await.unwrap();
+            }
+        }
+    }
+}
+
+/// Another server has reset the resource and imported since, and a commit of one's own is the first
+/// to learn of both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_behind_the_reset_of_another_server_loses_no_import() {
+    for own in [Own::Floor, Own::Definition] {
+        let cluster = Cluster::direct();
+        let first = Bed::open(&cluster).await;
+        let second = Bed::open(&cluster).await;
+        second.store.rest();
+        first.import(ImportMode::Reset, vec![]).await.unwrap();
+        let imported = vec![item(ImportType::Added, "r", "u", "a", 10)];
+        first.import(ImportMode::Mirror, imported).await.unwrap();
+        own.commit(&second).await;
+        let imported = vec![item(ImportType::Added, "s", "v", "a", 11)];
+        first.import(ImportMode::Mirror, imported).await.unwrap();
+        second.store.raise_floor(200).await.unwrap();
+        let known = second.reports.snapshot();
+        let names: Vec<_> = known.range(None, None).map(|o| o.key.name()).collect();
+        assert_eq!(names, ["r", "s"], "{own:?}");
+        first.close().await;
+        second.close().await;
+    }
+}
+
 /// However a server comes to know of a raised counter: alone, or together with writes behind it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watches_on_every_server_are_told_of_a_raised_counter() {

@@ -1,0 +1,187 @@
+use std::sync::{Arc, Mutex};
+
+use crds::control::GateState;
+
+use super::*;
+use crate::migration::cluster::wire::SERVER_HEADER;
+use crate::migration::context::fixtures::context;
+use crate::migration::plan::tests as states;
+use crate::testing::{Received, pair};
+
+const RESOURCE: &str = "policyreports";
+
+/// A cluster whose CRD has copies of some objects.
+#[derive(Default)]
+struct Fake {
+    /// Copies in etcd, each as `NAME/uid/version`.
+    copies: Vec<(&'static str, &'static str)>,
+    /// Marks at the server: name, uid, and whether its database has an object of that name.
+    marks: Vec<(&'static str, &'static str, bool)>,
+    /// Objects that the server finds by name, and lists none of.
+    found: Vec<&'static str>,
+    /// True when the CRD answers for the public version.
+    is_taken_away: bool,
+    /// Answers 409 to this many deletions, because the copy is at a later version by then.
+    conflicts: usize,
+    /// Method, name and preconditions or resourceVersion of each write through the door.
+    writes: Vec<String>,
+}
+
+fn object(name: &str, uid: &str, version: &str) -> serde_json::Value {
+    json!({"apiVersion": "wgpolicyk8s.io/v1alpha2", "kind": "PolicyReport", "metadata": {
+        "name": name, "namespace": "n", "uid": uid, "resourceVersion": version}})
+}
+
+impl Fake {
+    fn answer(&mut self, request: Received) {
+        let path = request.path.clone();
+        let (path, query) = path.split_once('?').unwrap_or((&path, ""));
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let list = |items: Vec<serde_json::Value>| {
+            json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "500"},
+                "items": items})
+        };
+        let method = request.method.clone();
+        match (method.as_str(), path) {
+            (_, path) if path.ends_with("/digest") => {
+                let marks = self.marks.iter().map(|(name, uid, stored)| {
+                    json!({"namespace": "n", "name": name, "uid": uid, "resourceVersion": "10",
+                        "stored": stored})
+                });
+                request.answer(200, &list(marks.collect()));
+            }
+            (_, path) if path.ends_with("/import") => {
+                let taken = json!({"apiVersion": "", "kind": "", "imported": 0, "unchanged": 0});
+                request.answer(200, &taken);
+            }
+            (_, path) if path.ends_with("/fence") => {
+                request.answer(200, &json!({"apiVersion": "", "kind": "", "metadata": {}}));
+            }
+            ("GET", path) if query.contains("watch=1") => {
+                assert!(path.ends_with(RESOURCE), "{path}");
+                request.answer_with(SERVER_HEADER, &json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "500"}}}));
+            }
+            ("GET", path) if path.contains("/legacy/") && name == RESOURCE => {
+                let copies = self.copies.iter();
+                request.answer(
+                    200,
+                    &list(copies.map(|(name, uid)| object(name, uid, "10")).collect()),
+                );
+            }
+            ("GET", path) if path.contains("/legacy/") => {
+                let copy = self.copies.iter().find(|(copy, _)| *copy == name);
+                match copy {
+                    Some((name, uid)) => request.answer(200, &object(name, uid, "11")),
+                    None => request.refuse(404, "NotFound"),
+                }
+            }
+            ("GET", _) if name == RESOURCE && self.is_taken_away => {
+                request.answer(200, &list(vec![]));
+            }
+            ("GET", _) if name == RESOURCE => request.answer_with(SERVER_HEADER, &list(vec![])),
+            ("GET", _) if self.found.contains(&&*name) => {
+                request.answer_with(SERVER_HEADER, &object(&name, "anew", "501"));
+            }
+            ("GET", _) => request.refuse(404, "NotFound"),
+            ("DELETE", _) => {
+                self.writes
+                    .push(format!("DELETE {name} {}", request.body["preconditions"]));
+                if self.conflicts > 0 {
+                    self.conflicts -= 1;
+                    return request.refuse(409, "Conflict");
+                }
+                request.answer(200, &json!({"kind": "Status", "status": "Success"}));
+            }
+            (method, _) => {
+                let version = &request.body["metadata"]["resourceVersion"];
+                self.writes.push(format!("{method} {name} at {version}"));
+                let written = object(&name, "e", "12");
+                request.answer(200, &written);
+            }
+        }
+    }
+}
+
+/// Compares; returns the writes through the door, sorted.
+async fn compared(fake: Fake) -> Result<Vec<String>, WriteBackError> {
+    let (client, mut server) = pair();
+    let fake = Arc::new(Mutex::new(fake));
+    let answering = Arc::clone(&fake);
+    let task = tokio::spawn(async move {
+        while let Some(request) = server.next_if_any().await {
+            answering.lock().unwrap().answer(request);
+            tokio::task::yield_now().await;
+        }
+    });
+    let cx = context(&client);
+    let crd = states::crd(RESOURCE);
+    let resource = states::resource(RESOURCE, GateState::Open, true, None);
+    let door = Wire::new(client);
+    let begun = Writer::begin(&cx, &resource, &crd, &door, Counted::default()).await;
+    task.abort();
+    let mut writes = std::mem::take(&mut fake.lock().unwrap().writes);
+    writes.sort();
+    begun.map(|_| writes)
+}
+
+#[tokio::test]
+async fn a_copy_that_the_list_lacks_is_deleted_only_if_the_database_lacks_it_as_well() {
+    let fake = Fake {
+        copies: vec![
+            ("deleted", "a"),
+            ("hidden", "b"),
+            ("anew", "c"),
+            ("foreign", "d"),
+            ("begun", "e"),
+        ],
+        marks: vec![
+            ("deleted", "a", false),
+            ("hidden", "b", true),
+            ("anew", "c", true),
+            ("foreign", "other", false),
+            ("begun", "", false),
+        ],
+        found: vec!["anew"],
+        ..Fake::default()
+    };
+    let writes = compared(fake).await.unwrap();
+    assert_eq!(
+        writes,
+        [
+            r#"DELETE begun {"resourceVersion":"10","uid":"e"}"#,
+            r#"DELETE deleted {"resourceVersion":"10","uid":"a"}"#,
+            r#"PUT anew at "10""#,
+        ]
+    );
+}
+
+/// A request that stays with a kube-apiserver for a while meets a copy that was written since.
+#[tokio::test]
+async fn a_deletion_names_the_state_that_it_deletes() {
+    let fake = Fake {
+        copies: vec![("deleted", "a")],
+        marks: vec![("deleted", "a", false)],
+        conflicts: 1,
+        ..Fake::default()
+    };
+    let writes = compared(fake).await.unwrap();
+    assert_eq!(
+        writes,
+        [
+            r#"DELETE deleted {"resourceVersion":"10","uid":"a"}"#,
+            r#"DELETE deleted {"resourceVersion":"11","uid":"a"}"#,
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_list_that_the_crd_answers_is_not_compared() {
+    let fake = Fake {
+        copies: vec![("kept", "a")],
+        marks: vec![("kept", "a", false)],
+        is_taken_away: true,
+        ..Fake::default()
+    };
+    let refused = compared(fake).await;
+    assert!(matches!(refused, Err(WriteBackError::TakenAway { .. })));
+}

@@ -1,0 +1,188 @@
+//! The writing of one object through the side door.
+
+use crds::names::FIELD_MANAGER;
+use http::Method;
+use serde_json::{Value, json};
+
+use super::copy::{Copy, copy_of, preconditions, prepared};
+use super::{CONFLICTS, Done, Orphan, PATIENCE, Writer, is_namespace_gone};
+use crate::migration::cluster::control::retry;
+use crate::migration::cluster::door::objects::VERSION;
+use crate::migration::cluster::operations;
+use crate::migration::cluster::pages::{self, Key, identity};
+use crate::migration::cluster::wire::{Wire, WireError, object, query};
+
+impl Writer<'_> {
+    /// Returns our object from its text.
+    pub(super) fn parsed(&self, key: &Key, text: &str) -> Result<Value, WireError> {
+        pages::parse(text, &self.path(&self.version, key))
+    }
+
+    pub(super) async fn put(
+        &self,
+        key: &Key,
+        ours: &str,
+        copy: Option<Copy>,
+    ) -> Result<Done, WireError> {
+        let ours = self.parsed(key, ours)?;
+        self.write(key, &ours, copy).await
+    }
+
+    async fn write(
+        &self,
+        key: &Key,
+        ours: &Value,
+        mut copy: Option<Copy>,
+    ) -> Result<Done, WireError> {
+        let mut attempt = 1;
+        loop {
+            let result = self.write_once(key, ours, copy.as_ref()).await;
+            match result {
+                Err(e) if matches!(e.code(), Some(404 | 409)) && attempt < CONFLICTS => {
+                    attempt += 1;
+                    copy = self.copy(key).await?;
+                    // Read before it is asked: the copy is from before anybody took over.
+                    self.cx.control.check_fence(self.resource.name()).await?;
+                }
+                // Whatever is in a namespace that goes away goes with it.
+                Err(e) if is_namespace_gone(&e) => return Ok(Done::Nothing),
+                done => return done,
+            }
+        }
+    }
+
+    async fn write_once(
+        &self,
+        key: &Key,
+        ours: &Value,
+        copy: Option<&Copy>,
+    ) -> Result<Done, WireError> {
+        let api_version = format!("{}/{VERSION}", self.cx.target.group);
+        let known = copy.map(|c| (&*c.uid, c.version));
+        let body = Some(prepared(ours, &api_version, known).to_string().into_bytes());
+        let (method, path) = match copy {
+            Some(_) => (Method::PUT, self.path(VERSION, key)),
+            None => (Method::POST, self.collection_of(key)),
+        };
+        let uri = query(&path, &[("fieldManager", FIELD_MANAGER)]);
+        let call = || {
+            self.door
+                .call(method.clone(), &uri, "application/json", body.clone())
+        };
+        let written: Value = retry(PATIENCE, call).await?.json()?;
+        let found = identity(&written).ok_or_else(|| WireError::Build {
+            path,
+            message: "the answer to a write is not an object".to_owned(),
+        })?;
+        if ours.pointer("/metadata/deletionTimestamp").is_some() {
+            let options = json!({"kind": "DeleteOptions", "apiVersion": "v1",
+                "preconditions": preconditions(&found.uid, found.version)});
+            operations::delete(self.door, &self.path(VERSION, key), &options).await?;
+        }
+        Ok(Done::Written(copy_of(ours, found, true).1))
+    }
+
+    pub(super) async fn flash(&self, key: &Key, last: &str) -> Result<Done, WireError> {
+        let mut last = self.parsed(key, last)?;
+        if let Some(meta) = last.get_mut("metadata").and_then(Value::as_object_mut) {
+            meta.remove("finalizers");
+            meta.remove("deletionTimestamp");
+        }
+        match self.write(key, &last, None).await? {
+            Done::Written(copy) => self.delete(key, Some(copy)).await,
+            other => Ok(other),
+        }
+    }
+
+    pub(super) async fn delete(
+        &self,
+        key: &Key,
+        mut copy: Option<Copy>,
+    ) -> Result<Done, WireError> {
+        let mut attempt = 1;
+        loop {
+            let Some(known) = &copy else {
+                return Ok(Done::Nothing);
+            };
+            match self.delete_once(key, known).await {
+                Err(e) if e.code() == Some(409) && attempt < CONFLICTS => {
+                    attempt += 1;
+                    copy = self.copy(key).await?;
+                    // As in a write: the copy is from before anybody took over.
+                    self.cx.control.check_fence(self.resource.name()).await?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Deletes this state of a copy, and no later one: a request that stays with a kube-apiserver
+    /// for a while must not delete what was written after it.
+    async fn delete_once(&self, key: &Key, copy: &Copy) -> Result<Done, WireError> {
+        let path = self.path(VERSION, key);
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1",
+            "propagationPolicy": "Background",
+            "preconditions": preconditions(&copy.uid, copy.version)});
+        let body = Some(options.to_string().into_bytes());
+        let call = || {
+            self.door
+                .call(Method::DELETE, &path, "application/json", body.clone())
+        };
+        let mut answer: Value = match retry(PATIENCE, call).await {
+            Ok(reply) => reply.json()?,
+            Err(e) if is_namespace_gone(&e) => {
+                let key = key.clone();
+                return Ok(Done::Orphaned(Orphan { key, path, options }));
+            }
+            Err(e) if e.code() == Some(404) => return Ok(Done::Nothing),
+            Err(e) => return Err(e),
+        };
+        // Finalizers that were taken away at the server keep etcd's copy.
+        if answer.pointer("/metadata/deletionTimestamp").is_some() {
+            if let Some(meta) = answer.get_mut("metadata").and_then(Value::as_object_mut) {
+                meta.remove("finalizers");
+            }
+            let body = Some(answer.to_string().into_bytes());
+            let call = || {
+                self.door
+                    .call(Method::PUT, &path, "application/json", body.clone())
+            };
+            match retry(PATIENCE, call).await {
+                Err(e) if e.code() != Some(404) => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(Done::Deleted)
+    }
+
+    /// Returns the text of the server's object.
+    pub(super) async fn ours(&self, key: &Key) -> Result<Option<Box<str>>, WireError> {
+        let found = get(&self.cx.wire, &self.path(&self.version, key)).await?;
+        Ok(found.map(|object| object.to_string().into()))
+    }
+
+    async fn copy(&self, key: &Key) -> Result<Option<Copy>, WireError> {
+        let found = get(self.door, &self.path(VERSION, key)).await?;
+        Ok(found.and_then(|o| identity(&o).map(|i| copy_of(&o, i, true).1)))
+    }
+
+    pub(super) fn path(&self, version: &str, key: &Key) -> String {
+        let (group, plural) = (&self.cx.target.group, self.resource.plural());
+        object(group, version, plural, &key.namespace, &key.name)
+    }
+
+    fn collection_of(&self, key: &Key) -> String {
+        let path = self.path(VERSION, key);
+        path.rsplit_once('/')
+            .map(|(collection, _)| collection.to_owned())
+            .unwrap_or(path)
+    }
+}
+
+async fn get(wire: &Wire, path: &str) -> Result<Option<Value>, WireError> {
+    match retry(PATIENCE, || wire.get(path)).await {
+        Ok(reply) => reply.json().map(Some),
+        Err(e) if e.code() == Some(404) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
