@@ -11,7 +11,7 @@ use super::target::Target;
 use super::{measure, usage, watches};
 
 /// Objects in a page.
-const PAGE: usize = 500;
+pub const PAGE: usize = 500;
 /// Measurements in a round.
 const TIMES: u32 = 2;
 /// Query of a watch that begins with all objects, as client-go's reflectors send it.
@@ -47,22 +47,32 @@ pub async fn run(book: &mut Book, target: &Target, reports: usize) -> anyhow::Re
     Ok(())
 }
 
-/// Reads the whole collection page by page and notes the time.
-async fn pages(book: &mut Book, target: &Target, reports: usize) -> anyhow::Result<()> {
+/// Reads the whole collection page by page and notes the time. Returns the paths of the pages.
+///
+/// # Errors
+/// If a request fails, or there are fewer pages.
+pub async fn pages(
+    book: &mut Book,
+    target: &Target,
+    reports: usize,
+) -> anyhow::Result<Vec<String>> {
     let mut connection = target.endpoint.connect().await?;
     connection.send(&target.warm()).await?.success()?;
     let first = format!("{}?limit={PAGE}", target.all());
-    let mut path = first.clone();
+    let mut paths = vec![first.clone()];
+    let mut request = Request::get(&first);
     let begun = Instant::now();
     let mut longest: f64 = 0.0;
     // The null backend's pages have no end.
     let most = reports.div_ceil(PAGE);
     for page in 1..=most {
-        let reply = connection.send(&Request::get(&path)).await?.success()?;
+        let reply = connection.send(&request).await?.success()?;
         longest = longest.max(reply.whole.as_secs_f64() * 1000.0);
         if page < most {
             let token = continuation(&reply.body).context("a page has no token for the next")?;
-            path = format!("{first}&continue={token}");
+            let path = format!("{first}&continue={token}");
+            request = Request::get(&path);
+            paths.push(path);
         }
     }
     let whole = begun.elapsed().as_secs_f64() * 1000.0;
@@ -70,11 +80,12 @@ async fn pages(book: &mut Book, target: &Target, reports: usize) -> anyhow::Resu
     book.add("all pages", &system, whole);
     book.add("all pages longest", &system, longest);
     eprintln!("  all pages    {system:<20} {whole:.1} ms, the longest of {most} {longest:.1}");
-    Ok(())
+    Ok(paths)
 }
 
 /// Returns the token for the next page. The list's metadata stand before the items or after them.
-fn continuation(body: &[u8]) -> Option<&str> {
+#[must_use]
+pub fn continuation(body: &[u8]) -> Option<&str> {
     let key = b"\"continue\":\"";
     let head = &body[..body.len().min(EDGE)];
     let tail = &body[body.len().saturating_sub(EDGE)..];

@@ -19,6 +19,7 @@ mod names;
 pub mod null;
 mod options;
 pub mod rows;
+pub mod scale;
 mod sizes;
 mod slow;
 mod sql;
@@ -64,6 +65,8 @@ async fn all(book: &mut Book, options: BenchOptions) -> anyhow::Result<()> {
         own: options.own.clone(),
         engines: options.engines(),
         input: options.input.clone(),
+        alone: false,
+        patience: ground::PATIENCE,
     })
     .await?;
     let inside = inside::runtime(ground.founder())?;

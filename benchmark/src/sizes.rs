@@ -18,7 +18,8 @@ use super::target::{Kind, Target, Way};
 use super::{usage, writes};
 use testcluster::Component;
 
-const MIB: f64 = 1024.0 * 1024.0;
+/// Bytes in a MiB.
+pub const MIB: f64 = 1024.0 * 1024.0;
 /// Updates without change.
 const NO_OPS: usize = 250;
 /// Reports whose bodies are in memory at one time.
@@ -85,11 +86,11 @@ async fn written(ground: &Ground) -> anyhow::Result<u64> {
 
 /// Bytes on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Stored {
+pub struct Stored {
     /// All tables and their indexes, without the log.
-    kept: u64,
+    pub kept: u64,
     /// The log, which is dropped after some minutes.
-    log: u64,
+    pub log: u64,
 }
 
 /// Query of the bytes of the log on PostgreSQL, or of all other tables: the log alone is in
@@ -109,7 +110,10 @@ const SQLITE_BYTES: [&str; 2] = [
 ];
 
 /// Returns the bytes that a system has stored.
-async fn stored(ground: &Ground, kind: Kind) -> anyhow::Result<Stored> {
+///
+/// # Errors
+/// If its database does not answer.
+pub async fn stored(ground: &Ground, kind: Kind) -> anyhow::Result<Stored> {
     let [kept, log] = match kind {
         Kind::Crd => [ground.etcd_bytes(true).await?, 0],
         Kind::Sqlite => sqlite_bytes(&ground.files().join("reports.db")).await?,

@@ -49,12 +49,24 @@ pub fn cpu_ms(processes: &[Watched]) -> anyhow::Result<BTreeMap<String, u64>> {
 /// # Errors
 /// If it has ended.
 pub fn resident(pid: u32) -> anyhow::Result<u64> {
+    memory(pid, "VmRSS:")
+}
+
+/// Returns the most resident memory that a process alone has had, in bytes.
+///
+/// # Errors
+/// If it has ended.
+pub fn peak(pid: u32) -> anyhow::Result<u64> {
+    memory(pid, "VmHWM:")
+}
+
+fn memory(pid: u32, name: &str) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    field(&status, "VmRSS:")
+    field(&status, name)
         .and_then(|kib| kib.split(' ').next()?.parse::<u64>().ok())
         .map(|kib| kib * 1024)
-        .with_context(|| format!("{path} has no VmRSS"))
+        .with_context(|| format!("{path} has no {name}"))
 }
 
 /// Returns the id outside of a process that is `inner` in the process namespace of the cluster with
@@ -170,7 +182,9 @@ mod tests {
 
     #[test]
     fn this_process_uses_memory() {
-        assert!(resident(std::process::id()).unwrap() > 100_000);
+        let own = std::process::id();
+        assert!(resident(own).unwrap() > 100_000);
+        assert!(peak(own).unwrap() > 100_000);
         assert_eq!(innermost("NSpid:\t123\t4\n"), Some(4));
     }
 }

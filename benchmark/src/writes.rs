@@ -124,8 +124,8 @@ pub async fn update(
     connections: usize,
     count: usize,
 ) -> anyhow::Result<()> {
-    let touched = touched(reports, connections, count);
-    let work = touching(target, (bodies, change), touched, connections, count).await?;
+    let touched: Vec<usize> = (0..touched(reports, connections, count)).collect();
+    let work = touching(target, (bodies, change), &touched, connections, count).await?;
     let metric = format!("{}@{connections}", change.name());
     measure::load(book, &metric, target, work).await?;
     Ok(())
@@ -142,9 +142,26 @@ pub async fn updaters(
     connections: usize,
     count: usize,
 ) -> anyhow::Result<Vec<Updater>> {
-    let touched = touched(reports, connections, count);
+    let touched: Vec<usize> = (0..touched(reports, connections, count)).collect();
     let bodies = (bodies, Change::Finding);
-    touching(target, bodies, touched, connections, count).await
+    touching(target, bodies, &touched, connections, count).await
+}
+
+/// Returns work as [`updaters`] does, on reports that lie far apart in the base set.
+///
+/// # Errors
+/// If a report cannot be read.
+pub async fn scattered(
+    target: &Target,
+    bodies: &Bodies,
+    reports: usize,
+    connections: usize,
+    count: usize,
+) -> anyhow::Result<Vec<Updater>> {
+    let touched = touched(reports, connections, count);
+    let far: Vec<usize> = (0..touched).map(|turn| turn * reports / touched).collect();
+    let bodies = (bodies, Change::Finding);
+    touching(target, bodies, &far, connections, count).await
 }
 
 /// Returns the number of reports that a run of `count` updates touches.
@@ -155,18 +172,19 @@ fn touched(reports: usize, connections: usize, count: usize) -> usize {
 async fn touching(
     target: &Target,
     (bodies, change): (&Bodies, Change),
-    touched: usize,
+    touched: &[usize],
     connections: usize,
     count: usize,
 ) -> anyhow::Result<Vec<Updater>> {
     let group = target.kind.group();
     let mut work: Vec<Updater> = (0..connections).map(|_| Updater::default()).collect();
-    let paths: Vec<String> = (0..touched).map(|index| target.base(index)).collect();
+    let paths: Vec<String> = touched.iter().map(|index| target.base(*index)).collect();
     let versions = versions(target, &paths).await?;
-    for (index, (path, version)) in paths.into_iter().zip(versions).enumerate() {
-        work[index % connections].slots.push(Slot {
+    let found = touched.iter().zip(paths).zip(versions);
+    for (turn, ((index, path), version)) in found.enumerate() {
+        work[turn % connections].slots.push(Slot {
             path,
-            template: bodies.update(&group, index, change),
+            template: bodies.update(&group, *index, change),
             version,
             turn: 0,
         });
@@ -204,7 +222,8 @@ pub async fn all(
     connections: usize,
 ) -> anyhow::Result<Vec<Updater>> {
     let bodies = (bodies, Change::Finding);
-    touching(target, bodies, reports, connections, reports).await
+    let all: Vec<usize> = (0..reports).collect();
+    touching(target, bodies, &all, connections, reports).await
 }
 
 /// The work of updating its reports in turn.

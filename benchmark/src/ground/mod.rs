@@ -26,7 +26,7 @@ use testreports::Input;
 /// Namespace of the reports that are created and deleted in each round.
 pub const CREATED: &str = "bench-created";
 /// Longest wait for anything that must come.
-const PATIENCE: Duration = Duration::from_mins(2);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Options of the ground.
@@ -40,6 +40,11 @@ pub struct GroundOptions {
     pub engines: Vec<Kind>,
     /// The source of the CRDs.
     pub input: Input,
+    /// True when the engines are measured without peers and straight: the kube-apiserver does not
+    /// know of them.
+    pub alone: bool,
+    /// Longest wait for a server to get ready.
+    pub patience: Duration,
 }
 
 /// All systems that are measured.
@@ -132,7 +137,7 @@ impl Ground {
             self.post("/api/v1/namespaces", &body).await?;
         }
         let engines = self.engines();
-        for kind in engines.iter().copied().chain([Kind::Crd]) {
+        for kind in engines.iter().copied() {
             self.install(kind).await?;
         }
         if engines.contains(&Kind::Postgres) {
@@ -141,6 +146,17 @@ impl Ground {
         for kind in engines.iter().copied() {
             self.start_server(kind).await?;
             self.open(kind).await?;
+        }
+        if self.options.alone {
+            return Ok(());
+        }
+        self.beside(&engines).await
+    }
+
+    /// Has the kube-apiserver know of the engines, and makes their peers ready.
+    async fn beside(&mut self, engines: &[Kind]) -> anyhow::Result<()> {
+        self.install(Kind::Crd).await?;
+        for kind in engines.iter().copied() {
             self.register(kind).await?;
         }
         if engines.contains(&Kind::Postgres) {
@@ -188,10 +204,10 @@ impl Ground {
         let begun = Instant::now();
         self.run(kind, spec)?;
         let target = self.target(kind, Way::Direct)?;
-        let deadline = begun + PATIENCE;
+        let deadline = begun + self.options.patience;
         while !ready(&target).await {
             ensure!(
-                Instant::now() < deadline,
+                Instant::now() < deadline && self.runs(kind)?,
                 "{} is not ready; its log: {}",
                 kind.name(),
                 self.log(kind)
@@ -233,6 +249,13 @@ impl Ground {
         let pid = usage::outer_pid(self.cluster.founder_pid(), inner)?;
         self.running.push(Running { kind, process, pid });
         Ok(())
+    }
+
+    /// Returns whether a server that was started has not ended.
+    fn runs(&self, kind: Kind) -> anyhow::Result<bool> {
+        let running = self.running.iter().find(|running| running.kind == kind);
+        let running = running.with_context(|| format!("{} does not run", kind.name()))?;
+        Ok(running.process.info()?.ended.is_none())
     }
 
     fn log(&self, kind: Kind) -> String {
