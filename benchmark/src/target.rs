@@ -87,6 +87,16 @@ impl Kind {
         }
     }
 
+    /// Returns the name in tables of the system that is reached in one way.
+    #[must_use]
+    pub fn system(self, way: Way) -> String {
+        match (self, way) {
+            (Self::Crd, _) => "crd".to_owned(),
+            (kind, Way::Aggregated) => format!("{} aggregated", kind.name()),
+            (kind, Way::Direct) => format!("{} direct", kind.name()),
+        }
+    }
+
     /// Returns the API group under which it serves; servers on one database serve the same.
     #[must_use]
     pub fn group(self) -> String {
@@ -167,11 +177,7 @@ impl Target {
     /// Returns the name in tables: `crd`, `postgres direct`, `null aggregated`.
     #[must_use]
     pub fn system(&self) -> String {
-        match (self.kind, self.way) {
-            (Kind::Crd, _) => "crd".to_owned(),
-            (kind, Way::Aggregated) => format!("{} aggregated", kind.name()),
-            (kind, Way::Direct) => format!("{} direct", kind.name()),
-        }
+        self.kind.system(self.way)
     }
 
     /// Returns whether nothing is between the clients and the system: the CRD is a part of the

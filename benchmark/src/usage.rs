@@ -49,7 +49,7 @@ pub fn cpu_ms(processes: &[Watched]) -> anyhow::Result<BTreeMap<String, u64>> {
 /// # Errors
 /// If it has ended.
 pub fn resident(pid: u32) -> anyhow::Result<u64> {
-    memory(pid, "VmRSS:")
+    memory(pid, "VmRSS")
 }
 
 /// Returns the most resident memory that a process alone has had, in bytes.
@@ -57,13 +57,13 @@ pub fn resident(pid: u32) -> anyhow::Result<u64> {
 /// # Errors
 /// If it has ended.
 pub fn peak(pid: u32) -> anyhow::Result<u64> {
-    memory(pid, "VmHWM:")
+    memory(pid, "VmHWM")
 }
 
 fn memory(pid: u32, name: &str) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    field(&status, name)
+    field(&status, &format!("{name}:"))
         .and_then(|kib| kib.split(' ').next()?.parse::<u64>().ok())
         .map(|kib| kib * 1024)
         .with_context(|| format!("{path} has no {name}"))

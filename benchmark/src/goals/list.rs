@@ -2,14 +2,13 @@
 //! `13a`, those of the work on real traffic `19`.
 
 use super::set::{CHECKING, PROJECTING, Set, by, median};
-use super::{Derivation, Goal, served};
+use super::{Derivation, Goal, scale, served};
 
 const POSTGRES: &str = "postgres";
 const STRAIGHT: &str = "postgres direct";
 const KINE: &str = "kine update";
 const UPSTREAM: &str = "upstream update";
 const TRANSACTION: &str = "transaction";
-const SCALE: &str = "needs a million reports, more than this run has";
 const NOWHERE: &str = "no command measures it";
 const WRITING: &str = "text, copy for memory, findings and digest are part of a write, and take as \
                        much processor time as the database";
@@ -21,6 +20,7 @@ pub fn goals() -> Vec<Goal> {
     all.extend(storage());
     all.extend(slow_disks());
     all.extend(elsewhere());
+    all.extend(scale::set_by_number(None));
     for engine in [POSTGRES, "sqlite"] {
         all.extend(served::goals(engine));
     }
@@ -180,12 +180,6 @@ fn elsewhere() -> Vec<Goal> {
             &[0.7, 0.95],
             &not(NOWHERE),
         ),
-        Set::new("13.12", "").most(
-            "memory with 1,000,000 reports by their JSON",
-            "x",
-            &[0.25, 0.125],
-            &not(SCALE),
-        ),
         Set::new("13.16", "").most(
             "lost events of 10,000,000, three replicas",
             "events",
@@ -210,33 +204,12 @@ fn elsewhere() -> Vec<Goal> {
             &[10.0, 3.0],
             &not(NOWHERE),
         ),
-        Set::new("13.21", "").most(
-            "start with 1,000,000 reports",
-            "s",
-            &[15.0, 8.0],
-            &not(SCALE),
-        ),
         Set::new("13a", "").most(
             "failed requests when one of two replicas is killed",
             "requests",
             &[0.0],
             &not(NOWHERE),
         ),
-        Set::new("19", "")
-            .most(
-                "memory a report with 1,000,000",
-                "bytes",
-                &[900.0],
-                &not(SCALE),
-            )
-            .most("start with 1,000,000 reports", "s", &[60.0], &not(SCALE))
-            .most("`limit=1` of 1,000,000 reports", "ms", &[1.0], &not(SCALE))
-            .most(
-                "page of 500 of 1,000,000 reports",
-                "ms",
-                &[25.0],
-                &not(SCALE),
-            ),
     ];
     sets.into_iter().flat_map(|set| set.goals).collect()
 }

@@ -1,7 +1,9 @@
 //! The goals: each with the figure that it is about, its bound, and how the figure follows from what
-//! was measured. [`list`] has them all, also those that are measured elsewhere.
+//! was measured. [`list`] has them all, also those that are measured elsewhere; [`scale`] those of very
+//! many reports.
 
 mod list;
+mod scale;
 mod served;
 mod set;
 
@@ -13,6 +15,7 @@ use super::book::Book;
 use super::figures::{quotient, short};
 
 pub use list::goals;
+pub use scale::{ALL, GROWTH, TENTH, of_many};
 
 /// The limit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
