@@ -14,11 +14,14 @@ use crate::telemetry::PieceMetrics;
 /// Most memory of kept pieces, in bytes: enough for a list of more than 10,000 reports of 12 kB.
 const BOUND: u64 = 32 << 20;
 /// Time after which a piece that no list has used is dropped.
-const IDLE: Duration = Duration::from_secs(5 * 60);
+const IDLE: Duration = Duration::from_mins(5);
 /// Interval of looks at pieces that are idle.
-const SWEEP: Duration = Duration::from_secs(60);
+const SWEEP: Duration = Duration::from_mins(1);
 /// Memory of a kept piece beside its own, in bytes: the entry of the cache.
 const ENTRY: usize = 400;
+/// Largest piece that is kept, in bytes: the cache counts what it was given with a delay of some
+/// dozens of entries.
+const LARGEST: usize = 64 << 10;
 
 /// The place of a piece: a newer one takes it over.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -123,7 +126,9 @@ impl Representation {
             piece,
         });
         let place = self.place(object);
-        self.pieces.cache.insert(place, Arc::clone(&kept));
+        if kept.piece.memory() <= LARGEST {
+            self.pieces.cache.insert(place, Arc::clone(&kept));
+        }
         kept
     }
 

@@ -39,6 +39,9 @@ pub(super) struct Committer {
     /// False after a transaction whose outcome is not known: the database may be ahead of the
     /// cache, and is asked before anything else is written.
     pub in_step: bool,
+    /// True from the moment at which the database was found not to continue the history of the
+    /// cache, until all of the cache was loaded again.
+    pub parted: bool,
 }
 
 impl Committer {

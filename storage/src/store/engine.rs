@@ -9,7 +9,6 @@ use tokio::sync::watch;
 
 use super::DatabaseInfo;
 use super::postgres::{OtherDatabase, PostgresError};
-use super::registry::Registry;
 use crate::cache::{Change, Log};
 use crate::model::{
     Dictionary, Encoded, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord, StoredObject,
@@ -154,6 +153,9 @@ pub(crate) struct Tail {
     pub records: bool,
 }
 
+/// Returns the dictionary that the bodies of a resource are compressed with in memory.
+pub(crate) type DictionaryOf<'a> = &'a (dyn Fn(ResourceId) -> Arc<Dictionary> + Sync);
+
 /// A database. One committer calls the functions that change something, one at a time; the others
 /// are called from anywhere.
 ///
@@ -175,8 +177,13 @@ pub(crate) trait Engine: Log {
     ) -> Result<Vec<StoredObject>, EngineError>;
 
     /// Returns the effects of at most `max` changes behind `seq`, in order. Their bodies are
-    /// compressed with the dictionaries of the resources in `registry`.
-    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError>;
+    /// compressed with the dictionaries of their resources.
+    async fn tail(
+        &self,
+        seq: u64,
+        max: usize,
+        dictionary_of: DictionaryOf<'_>,
+    ) -> Result<Tail, EngineError>;
 
     /// Returns the newest committed seq; `None` where no other process can write.
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError>;

@@ -79,7 +79,11 @@ impl Committer {
 
     /// Brings the cache to the state of the database.
     pub async fn catch_up(&mut self) -> Result<(), EngineError> {
-        let result = self.try_catch_up(u64::MAX).await.map(drop);
+        let result = if self.parted {
+            Err(EngineError::Parted)
+        } else {
+            self.try_catch_up(u64::MAX).await.map(drop)
+        };
         self.or_recover(result).await
     }
 
@@ -118,8 +122,10 @@ impl Committer {
 
     /// Returns the next changes that the cache has not seen.
     async fn tail_page(&self) -> Result<Tail, EngineError> {
-        let engine = &self.engine;
-        let page = engine.tail(self.position.seq, TAIL_PAGE, &self.registry);
+        let dictionary_of = |id: ResourceId| self.registry.dictionary(id);
+        let page = self
+            .engine
+            .tail(self.position.seq, TAIL_PAGE, &dictionary_of);
         page.await
     }
 
@@ -263,15 +269,14 @@ impl Committer {
                 .as_ref()
                 .map_or_else(built_in, |known| known.dictionary());
             let (objects, dictionary) = self.objects(record.id, dictionary).await?;
-            let resource = match known {
+            match known {
                 Some(resource) => {
                     self.registry.put(record.id, &resource);
+                    resource.set_dictionary(dictionary);
                     resource.reload(record, objects);
-                    resource
                 }
-                None => self.add(record, objects),
-            };
-            resource.set_dictionary(dictionary);
+                None => self.add(record, objects).set_dictionary(dictionary),
+            }
         }
         self.reached(loaded.position);
         Ok(())
@@ -317,10 +322,12 @@ impl Committer {
             Err(EngineError::Parted) => {
                 tracing::warn!("the cache no longer matches the database; loading it again");
                 self.in_step = false;
+                self.parted = true;
                 self.engine.rejoin(self.position.counter).await?;
                 self.load_all().await?;
                 self.define_again().await?;
                 self.see_what_came_meanwhile().await?;
+                self.parted = false;
                 self.in_step = true;
                 Ok(())
             }

@@ -75,6 +75,7 @@ impl Store {
             position: Position::default(),
             versions: Versions::default(),
             in_step: true,
+            parted: false,
         };
         committer.load().await?;
         let committer = tokio::sync::Mutex::new(Some(tokio::spawn(committer.run())));

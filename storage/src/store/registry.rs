@@ -8,7 +8,7 @@ use crate::model::{Dictionary, GroupResource, ResourceId};
 
 /// All resources, by name and by number.
 #[derive(Default)]
-pub(crate) struct Registry(RwLock<Maps>);
+pub(super) struct Registry(RwLock<Maps>);
 
 #[derive(Default)]
 struct Maps {

@@ -30,7 +30,6 @@ pub use self::write::{Error, Written, write};
 use super::apply::Applied;
 use super::found::Found;
 use super::validate::{Refusal, Validated};
-use crate::certs;
 use crate::migration::GroupStatus;
 
 /// Returns whether the status tells that the operator lacks a right.

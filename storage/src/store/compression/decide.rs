@@ -76,7 +76,8 @@ impl Trainings {
 
     /// Notes the figures of a new dictionary once it is used by nearly all objects.
     pub fn settle(&mut self, present: &Compression) {
-        if self.baseline.is_none() && present.generation > 0 && !is_worth_rewriting(present) {
+        let is_used = present.newest.count > 0 && !is_worth_rewriting(present);
+        if self.baseline.is_none() && present.generation > 0 && is_used {
             self.baseline = Some(present.newest);
         }
     }

@@ -62,14 +62,18 @@ fn split(objects: &[Arc<StoredObject>]) -> Result<(Samples, Vec<&Arc<StoredObjec
     Ok((samples, held_out))
 }
 
-/// Returns whether objects are clearly smaller with `dictionary`.
+/// Returns whether most of the objects are clearly smaller with `dictionary`, and all together not
+/// larger. Each counts the same, so that a few large ones do not decide for all.
 fn gains(objects: &[&Arc<StoredObject>], dictionary: &Dictionary) -> Result<bool, BodyError> {
-    let (mut before, mut after) = (0, 0);
+    let (mut before, mut after, mut smaller) = (0, 0, 0);
     for object in objects {
-        before += object.body.compressed_len();
-        after += object.body.recompress(dictionary)?.compressed_len();
+        let then = object.body.compressed_len();
+        let now = object.body.recompress(dictionary)?.compressed_len();
+        before += then;
+        after += now;
+        smaller += usize::from(now * GAIN.1 < then * GAIN.0);
     }
-    Ok(after * GAIN.1 < before * GAIN.0)
+    Ok(2 * smaller > objects.len() && after <= before)
 }
 
 #[cfg(test)]

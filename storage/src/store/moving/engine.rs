@@ -17,11 +17,10 @@ use crate::model::{
 };
 use crate::store::DatabaseInfo;
 use crate::store::engine::{
-    Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpKind,
-    OpOutcome, Refusal, Tail,
+    Commit, Compaction, DictionaryOf, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op,
+    OpKind, OpOutcome, Refusal, Tail,
 };
 use crate::store::postgres::moving::Filling;
-use crate::store::registry::Registry;
 use crate::store::sqlite::Sqlite;
 
 /// See the module's documentation.
@@ -176,8 +175,13 @@ impl Engine for Movable {
         forward!(self.objects(resource, after, max, dictionary))
     }
 
-    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError> {
-        forward!(self.tail(seq, max, registry))
+    async fn tail(
+        &self,
+        seq: u64,
+        max: usize,
+        dictionary_of: DictionaryOf<'_>,
+    ) -> Result<Tail, EngineError> {
+        forward!(self.tail(seq, max, dictionary_of))
     }
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {

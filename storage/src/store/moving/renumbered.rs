@@ -15,10 +15,9 @@ use crate::cache::{Change, Log, LogError, LogPage};
 use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 use crate::store::DatabaseInfo;
 use crate::store::engine::{
-    Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
-    Refusal, Tail,
+    Commit, Compaction, DictionaryOf, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op,
+    OpOutcome, Refusal, Tail,
 };
-use crate::store::registry::Registry;
 
 /// Two numbers for each resource.
 #[derive(Debug, Default)]
@@ -130,10 +129,14 @@ impl Engine for Renumbered {
         objects.await
     }
 
-    async fn tail(&self, seq: u64, max: usize, _registry: &Registry) -> Result<Tail, EngineError> {
-        // The numbers are others there.
-        let registry = Registry::default();
-        let tail = self.engine.tail(seq, max, &registry).await?;
+    async fn tail(
+        &self,
+        seq: u64,
+        max: usize,
+        dictionary_of: DictionaryOf<'_>,
+    ) -> Result<Tail, EngineError> {
+        let dictionary_of = |id: ResourceId| dictionary_of(self.numbers.here(id));
+        let tail = self.engine.tail(seq, max, &dictionary_of).await?;
         Ok(Tail {
             changes: self.changes(tail.changes),
             ..tail

@@ -40,10 +40,9 @@ pub use self::place::{FoundHistories, OtherDatabase};
 use self::tx::Tx;
 use super::DatabaseInfo;
 use super::engine::{
-    Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
-    Refusal, Tail,
+    Commit, Compaction, DictionaryOf, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op,
+    OpOutcome, Refusal, Tail,
 };
-use super::registry::Registry;
 use crate::cache::{Log, LogError, LogPage};
 use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 
@@ -77,8 +76,13 @@ impl Engine for Postgres {
         read::objects(self, resource, after, max, dictionary).await
     }
 
-    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError> {
-        read::tail(self, seq, max, registry).await
+    async fn tail(
+        &self,
+        seq: u64,
+        max: usize,
+        dictionary_of: DictionaryOf<'_>,
+    ) -> Result<Tail, EngineError> {
+        read::tail(self, seq, max, dictionary_of).await
     }
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {

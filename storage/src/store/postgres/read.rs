@@ -14,8 +14,7 @@ use super::rows::{
 use super::{Postgres, lineage};
 use crate::cache::{Change, Effect, Event, LogPage, Previous, PreviousRef};
 use crate::model::{Dictionary, ObjectKey, Position, ResourceId, StoredObject};
-use crate::store::engine::{EngineError, Loaded, Tail, corrupt};
-use crate::store::registry::Registry;
+use crate::store::engine::{DictionaryOf, EngineError, Loaded, Tail, corrupt};
 
 /// Bytes of bodies that are read at a time to catch up, beyond the first commit.
 const TAIL_BYTES: i64 = 8 << 20;
@@ -141,7 +140,7 @@ pub(super) async fn tail(
     engine: &Postgres,
     seq: u64,
     max: usize,
-    registry: &Registry,
+    dictionary_of: DictionaryOf<'_>,
 ) -> Result<Tail, EngineError> {
     let reader = engine.follower.get().await?;
     let known = engine.lineage.newest();
@@ -202,7 +201,7 @@ pub(super) async fn tail(
     }
     engine.lineage.advance(page.last);
     Ok(Tail {
-        changes: read_changes(&changes, registry)?,
+        changes: read_changes(&changes, dictionary_of)?,
         seq: page.last.seq.cast_unsigned(),
         counter: Some(page.counter),
         records: page.records,
@@ -213,11 +212,11 @@ pub(super) async fn tail(
 /// change; the frame of any other is there as long as somebody may want it.
 fn read_changes(
     rows: &[Row],
-    registry: &Registry,
+    dictionary_of: DictionaryOf<'_>,
 ) -> Result<Vec<(ResourceId, Change)>, EngineError> {
     let mut changes = Vec::with_capacity(rows.len());
     for row in rows {
-        let dictionary = registry.dictionary(resource_id(row)?);
+        let dictionary = dictionary_of(resource_id(row)?);
         match change(row, &dictionary)? {
             Some(change) => changes.push(change),
             None if column::<i16>(row, "effect")? == effect_number(Effect::State) => {}

@@ -89,10 +89,16 @@ fn tx_is_behind(tx: &Tx<'_>, counter: u64) -> bool {
 
 async fn finish(engine: &Postgres, mut tx: Tx<'_>) -> Result<(), EngineError> {
     note_origin(&mut tx).await?;
+    let known = engine.lineage.newest();
     engine.lineage.restart(tx.newest());
     // What was stored by a commit that is gone is gone, too.
     engine.checks.forget();
-    tx.commit(()).await.map(drop)
+    let committed = tx.commit(()).await;
+    if committed.is_err() {
+        // Nobody knows whether it is there; the next attempt finds out.
+        engine.lineage.restart(known);
+    }
+    committed.map(drop)
 }
 
 /// Looks, at a start, whether another server or timeline is behind the connection than the one that

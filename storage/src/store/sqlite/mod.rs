@@ -24,10 +24,9 @@ use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 use self::connection::Writer;
 use super::OpenError;
 use super::engine::{
-    Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
-    Refusal, Tail,
+    Commit, Compaction, DictionaryOf, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op,
+    OpOutcome, Refusal, Tail,
 };
-use super::registry::Registry;
 use crate::cache::{Log, LogError, LogPage};
 use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 
@@ -138,8 +137,13 @@ impl Engine for Sqlite {
         read::objects(&self.readers, resource, after, max, dictionary).await
     }
 
-    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError> {
-        read::tail(&self.readers, seq, max, registry).await
+    async fn tail(
+        &self,
+        seq: u64,
+        max: usize,
+        dictionary_of: DictionaryOf<'_>,
+    ) -> Result<Tail, EngineError> {
+        read::tail(&self.readers, seq, max, dictionary_of).await
     }
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {

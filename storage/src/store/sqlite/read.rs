@@ -9,8 +9,7 @@ use sqlx::{Row as _, SqliteConnection};
 use super::rows::{change, db, key, limit, object, record, resource_id, un_db};
 use crate::cache::{Event, Previous, PreviousRef};
 use crate::model::{Dictionary, ObjectKey, Position, ResourceId, ResourceRecord, StoredObject};
-use crate::store::engine::{EngineError, Loaded, Tail, corrupt};
-use crate::store::registry::Registry;
+use crate::store::engine::{DictionaryOf, EngineError, Loaded, Tail, corrupt};
 
 /// Returns records and position, of the same moment.
 pub(super) async fn load(pool: &SqlitePool) -> Result<Loaded, EngineError> {
@@ -110,7 +109,7 @@ pub(super) async fn tail(
     pool: &SqlitePool,
     seq: u64,
     max: usize,
-    registry: &Registry,
+    dictionary_of: DictionaryOf<'_>,
 ) -> Result<Tail, EngineError> {
     let rows = sqlx::query(
         "SELECT c.seq, c.resource_id, c.rv, c.type, c.effect, c.namespace, c.name, c.as_imported,
@@ -125,7 +124,7 @@ pub(super) async fn tail(
     .fetch_all(pool)
     .await?;
     let read = |row: &SqliteRow| {
-        let dictionary = registry.dictionary(resource_id(row)?);
+        let dictionary = dictionary_of(resource_id(row)?);
         change(row, &dictionary)
     };
     let changes = rows

@@ -11,10 +11,9 @@ use crate::cache::{Log, LogError, LogPage};
 use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 use crate::store::DatabaseInfo;
 use crate::store::engine::{
-    Commit, Compaction, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op, OpOutcome,
-    Refusal, Tail,
+    Commit, Compaction, DictionaryOf, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op,
+    OpOutcome, Refusal, Tail,
 };
-use crate::store::registry::Registry;
 
 /// The fault of the next transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,10 +123,15 @@ impl Engine for Faulty {
         objects.await
     }
 
-    async fn tail(&self, seq: u64, max: usize, registry: &Registry) -> Result<Tail, EngineError> {
+    async fn tail(
+        &self,
+        seq: u64,
+        max: usize,
+        dictionary_of: DictionaryOf<'_>,
+    ) -> Result<Tail, EngineError> {
         self.up()?;
         // One by one, so that pages have to be put together.
-        self.inner.tail(seq, max.min(1), registry).await
+        self.inner.tail(seq, max.min(1), dictionary_of).await
     }
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {
