@@ -25,6 +25,8 @@ pub enum Fault {
     After,
     /// It and all that follow fail.
     Down,
+    /// The next read of objects fails, and no transaction does.
+    Objects,
 }
 
 /// Arms a [`Faulty`] engine.
@@ -39,10 +41,22 @@ impl Trigger {
     /// Returns the fault for one transaction.
     fn take(&self) -> Fault {
         let armed = self.0.load(Ordering::SeqCst);
+        if armed == Fault::Objects as u8 {
+            return Fault::None;
+        }
         if armed != Fault::Down as u8 {
             self.arm(Fault::None);
         }
         [Fault::None, Fault::Before, Fault::After, Fault::Down][usize::from(armed)]
+    }
+
+    /// Returns whether this read of objects fails.
+    fn take_objects(&self) -> bool {
+        let (armed, none) = (Fault::Objects as u8, Fault::None as u8);
+        let taken = self
+            .0
+            .compare_exchange(armed, none, Ordering::SeqCst, Ordering::SeqCst);
+        taken.is_ok()
     }
 }
 
@@ -119,6 +133,9 @@ impl Engine for Faulty {
         max: usize,
         dictionary: &Arc<Dictionary>,
     ) -> Result<Vec<StoredObject>, EngineError> {
+        if self.trigger.take_objects() {
+            return Err(failure());
+        }
         let objects = self.inner.objects(resource, after, max, dictionary);
         objects.await
     }

@@ -7,6 +7,7 @@ use crds::control::{GateSpec, GateState, ImportMode, ImportType};
 use futures::future::join_all;
 use pgtest::Timeline;
 
+use super::super::faults::{Fault, FaultyFixture, Trigger};
 use super::super::{Bed, Seen, brief, compression, item, key, next, reports, seen};
 use super::Cluster;
 use crate::cache::EventType;
@@ -285,6 +286,16 @@ async fn a_compaction_by_one_server_is_a_horizon_on_the_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_was_put_back_makes_clients_list_again() {
+    put_back(Fault::None).await;
+}
+
+/// Connections are lost when a database is put back, and that may be while the cache is loaded.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recovery_that_fails_is_carried_on() {
+    put_back(Fault::Objects).await;
+}
+
+async fn put_back(fault: Fault) {
     let postgres = pgtest::Postgres::start(pgtest::PostgresOptions::quick())
         .await
         .unwrap();
@@ -293,7 +304,13 @@ async fn a_database_that_was_put_back_makes_clients_list_again() {
     let cluster = Cluster {
         options: PostgresOptions::new(dir.path(), "restored"),
     };
-    let (first, second) = pair(&cluster).await;
+    let trigger = Trigger::default();
+    let faulty = FaultyFixture {
+        inner: &cluster,
+        trigger: trigger.clone(),
+    };
+    let first = Bed::serving(&faulty).await;
+    let second = Bed::open(&faulty).await;
     first.create("kept", "u").await.unwrap();
     let backup = postgres.backup().await.unwrap();
     for i in 0..5 {
@@ -302,6 +319,7 @@ async fn a_database_that_was_put_back_makes_clients_list_again() {
     settled(&second).await;
     let served = first.store.counter();
     postgres.restore(&backup, Timeline::Same).await.unwrap();
+    trigger.arm(fault);
 
     // Whoever comes with a version that is gone is told so, and no version is given twice.
     for bed in [&first, &second] {
