@@ -160,24 +160,24 @@ fn a_joined_list_is_not_much_larger_than_one_that_is_compressed_as_a_whole() {
         if !JOINED.contains(&resource.as_str()) {
             continue;
         }
-        let (mut text, mut joined) = (Vec::new(), Vec::new());
+        let (mut text, mut parts) = (Vec::new(), Vec::new());
         let mut whole = GzEncoder::new(Vec::new(), Compression::fast());
-        let mut joiner = Joiner::begin(&mut joined, b"");
+        let mut joiner = Joiner::begin(&mut parts, b"");
         let mut deflater = Deflater::default();
         each_report(&path, |_, report| {
             let report = report.to_string();
             let piece = deflater.piece(report.as_bytes()).unwrap();
-            joiner.append(&mut joined, &piece, b",");
+            joiner.append(&mut parts, &piece, b",");
             text.extend_from_slice(report.as_bytes());
             text.push(b',');
         });
-        joiner.end(&mut joined);
+        joiner.end(&mut parts);
         whole.write_all(&text).unwrap();
         let whole = whole.finish().unwrap().len();
-        let percent = joined.len() * 100 / whole;
+        let percent = parts.len() * 100 / whole;
         assert!(percent <= MOST_JOINED, "{resource}: {percent} %");
         let mut inflated = Vec::new();
-        let mut decoder = GzDecoder::new(joined.as_slice());
+        let mut decoder = GzDecoder::new(parts.as_slice());
         decoder.read_to_end(&mut inflated).unwrap();
         assert!(inflated == text, "{resource}");
         judged.push(resource);

@@ -19,7 +19,7 @@ const HALF: usize = 30;
 const RESULTS: usize = 120;
 /// Room for all pieces, and for ever.
 const ROOM: u64 = 64 << 20;
-const EVER: Duration = Duration::from_secs(3600);
+const EVER: Duration = Duration::from_hours(1);
 
 /// A report of some 15 kB, with characters that JSON text for clients escapes.
 fn large(name: &str, verdict: &str) -> Value {
