@@ -91,7 +91,7 @@ impl Faulty {
         transaction: impl Future<Output = Result<T, EngineError>> + Send,
     ) -> Result<T, EngineError> {
         match self.trigger.take() {
-            Fault::None => transaction.await,
+            Fault::None | Fault::Objects => transaction.await,
             Fault::Before | Fault::Down => Err(failure()),
             Fault::After => transaction.await.and_then(|_| Err(failure())),
         }
