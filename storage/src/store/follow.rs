@@ -323,16 +323,24 @@ impl Committer {
                 tracing::warn!("the cache no longer matches the database; loading it again");
                 self.in_step = false;
                 self.parted = true;
-                self.engine.rejoin(self.position.counter).await?;
-                self.load_all().await?;
-                self.define_again().await?;
-                self.see_what_came_meanwhile().await?;
+                // Whoever follows has to come again if this fails, although the cache may be ahead
+                // of the database by number.
+                self.counters.reachable.store(false, Ordering::Relaxed);
+                self.recover().await?;
+                self.counters.reachable.store(true, Ordering::Relaxed);
                 self.parted = false;
                 self.in_step = true;
                 Ok(())
             }
             other => other,
         }
+    }
+
+    async fn recover(&mut self) -> Result<(), EngineError> {
+        self.engine.rejoin(self.position.counter).await?;
+        self.load_all().await?;
+        self.define_again().await?;
+        self.see_what_came_meanwhile().await
     }
 
     /// Stores resources again that the database has lost; they are closed then, until the operator
