@@ -1,8 +1,9 @@
 //! All goals. Those of the table of ratios have its number (`13.1`), those that real peers corrected
 //! `13a`, those of the work on real traffic `19`.
 
+use super::goal::{Derivation, Goal};
 use super::set::{CHECKING, PROJECTING, Set, by, median};
-use super::{Derivation, Goal, scale, served};
+use super::{scale, served};
 
 const POSTGRES: &str = "postgres";
 const STRAIGHT: &str = "postgres direct";

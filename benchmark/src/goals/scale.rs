@@ -1,8 +1,8 @@
 //! The goals of very many reports, which `hack/scale` measures: at all reports, and by the growth
 //! from a tenth of them.
 
+use super::goal::{Derivation, Goal};
 use super::set::{Set, by, median};
-use super::{Derivation, Goal};
 
 /// The size at which all reports are there, as the system of a metric.
 pub const ALL: &str = "all reports";

@@ -1,6 +1,6 @@
 //! The goals of an engine over HTTP, and of the resources that it takes.
 
-use super::Goal;
+use super::goal::Goal;
 use super::set::{CHECKING, PROJECTING, Set, by, median};
 
 const POSTGRES: &str = "postgres";

@@ -1,6 +1,6 @@
 //! The making of goals.
 
-use super::{Bound, Derivation, Goal, Metric};
+use super::goal::{Bound, Derivation, Goal, Metric};
 
 /// The place where the cost of a checked write goes.
 pub(super) const CHECKING: &str = "an update is decoded, compared, validated, and its owners are \

@@ -11,7 +11,7 @@ use super::super::{Bed, item, reports};
 use super::Cluster;
 use crate::model::GroupResource;
 
-/// What a server does in its turn.
+/// The work of a server in its turn.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     /// Forgets what was mirrored.
