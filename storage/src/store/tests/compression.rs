@@ -138,7 +138,9 @@ async fn read(reports: Arc<Resource>, done: Arc<AtomicBool>) {
             let snapshot = reports.snapshot();
             snapshot.range(None, None).step_by(37).cloned().collect()
         };
-        some.iter().for_each(|object| check(object));
+        for object in &some {
+            check(object);
+        }
         tokio::task::yield_now().await;
     }
 }
