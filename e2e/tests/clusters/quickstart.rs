@@ -3,10 +3,9 @@
 //! example.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
-use crate::common::{helm, options, say};
+use crate::common::{bash, helm, options, say};
 use e2e::takeover::Takeover;
 use testreports::Input;
 
@@ -119,26 +118,11 @@ impl<'a> Reader<'a> {
 
     /// Runs a command; returns what it printed.
     async fn runs(&self, command: &str) -> String {
-        println!("$ {command}");
         // A person ends a watch.
         let command = command.replace(" --watch", "");
         let script = format!("set -euo pipefail\nPATH=\"$PWD/bin:$PATH\"\n{command}\n");
-        let mut bash = self.line.cluster.command("bash");
-        let run = bash
-            .arg("-c")
-            .arg(&script)
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null())
-            .output();
-        let run = tokio::time::timeout(COMMAND_LIMIT, run).await;
-        let run = run
-            .unwrap_or_else(|_| panic!("not over: {command}"))
-            .unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (said, errors) = (text(&run.stdout), text(&run.stderr));
-        println!("{said}{errors}");
-        assert!(run.status.success(), "{command}\n{said}\n{errors}");
-        said
+        let (cluster, folder) = (&self.line.cluster, self.folder.path());
+        bash(cluster, folder, (&command, &script), COMMAND_LIMIT).await
     }
 
     /// Runs the commands under a heading; returns what all of them printed.

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
+use crate::common::bash;
 use crds::names::FINALIZER;
 use e2e::processes::{LIMIT, Processes, SERVICE, stop};
 use e2e::takeover::GROUPS;
@@ -85,22 +85,8 @@ impl<'a> Person<'a> {
     async fn runs(&self, commands: &str) -> String {
         let commands = commands.replace(NAME, "prod");
         let script = format!("set -euo pipefail\n{}\n{commands}\n", variables());
-        let mut bash = self.processes.cluster.command("bash");
-        let run = bash
-            .arg("-c")
-            .arg(&script)
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null())
-            .output();
-        let run = tokio::time::timeout(BLOCK_LIMIT, run).await;
-        let run = run
-            .unwrap_or_else(|_| panic!("not over: {commands}"))
-            .unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (said, errors) = (text(&run.stdout), text(&run.stderr));
-        assert!(run.status.success(), "{commands}\n{said}\n{errors}");
-        println!("$ {commands}\n{said}{errors}");
-        said
+        let (cluster, folder) = (&self.processes.cluster, self.folder.path());
+        bash(cluster, folder, (&commands, &script), BLOCK_LIMIT).await
     }
 
     /// Runs every block under a heading.

@@ -2,11 +2,13 @@
 
 pub mod faults;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
 
 use e2e::chaos::Flaw;
 use e2e::takeover::{COUNT_PERIOD, Database, TakeoverOptions};
-use testcluster::ClusterOptions;
+use testcluster::{Cluster, ClusterOptions};
 use testreports::Input;
 
 /// The flaws that no client may ever suffer, also on a machine that is busy with other tests.
@@ -55,6 +57,33 @@ pub fn helm() -> Option<PathBuf> {
         );
     }
     helm
+}
+
+/// Runs a script of bash beside a cluster, as a person in `folder` does; returns what it printed.
+/// `commands` are what the person types of it.
+pub async fn bash(
+    cluster: &Cluster,
+    folder: &Path,
+    (commands, script): (&str, &str),
+    limit: Duration,
+) -> String {
+    println!("$ {commands}");
+    let mut bash = cluster.command("bash");
+    let run = bash
+        .arg("-c")
+        .arg(script)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output();
+    let run = tokio::time::timeout(limit, run).await;
+    let run = run
+        .unwrap_or_else(|_| panic!("not over: {commands}"))
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (said, errors) = (text(&run.stdout), text(&run.stderr));
+    println!("{said}{errors}");
+    assert!(run.status.success(), "{commands}\n{said}\n{errors}");
+    said
 }
 
 /// Progress goes to the test's output.
