@@ -17,6 +17,8 @@ use testreports::ReportKind;
 const PAGE: u32 = 500;
 /// Time for which a page is tried.
 const LIMIT: Duration = Duration::from_secs(90);
+/// Most objects of one check that are looked at again.
+const LOOKED_AT: usize = 5;
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -74,9 +76,15 @@ async fn page(requester: &Requester, uri: &str) -> Result<Value, ChaosError> {
     }
 }
 
-/// Reports the answer of each kube-apiserver about an object that was found wrong, so that a state
-/// which is gone is told from a list that lacked it.
-pub async fn look_again(requesters: &[Requester], key: &Key) {
+/// Reports the answers of each kube-apiserver about the first objects that were found wrong, so that
+/// a state which is gone is told from a list that lacked it.
+pub async fn look_again(requesters: &[Requester], wrong: &[Key]) {
+    for key in wrong.iter().take(LOOKED_AT) {
+        look_at(requesters, key).await;
+    }
+}
+
+async fn look_at(requesters: &[Requester], key: &Key) {
     let Key {
         kind,
         namespace,

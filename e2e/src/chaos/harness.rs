@@ -37,8 +37,6 @@ const START_LIMIT: Duration = Duration::from_mins(1);
 const SETTLE_LIMIT: Duration = Duration::from_secs(40);
 /// Pause between two looks at them.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Most objects of one check that are looked at again after they were found wrong.
-const LOOKED_AT: usize = 5;
 /// Path of the server's view of the objects that it stores.
 const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
 
@@ -155,9 +153,7 @@ impl Harness {
         for requester in &self.requesters {
             found = compare::list(requester, &self.kinds).await?;
             let wrong = self.comparison.compare(&found, &self.ledger, &self.tally);
-            for key in wrong.iter().take(LOOKED_AT) {
-                compare::look_again(&self.requesters, key).await;
-            }
+            compare::look_again(&self.requesters, &wrong).await;
         }
         counter::check(&self.counters, &self.ledger, &self.tally);
         for observer in &self.observers {
@@ -185,9 +181,7 @@ impl Harness {
             let found = compare::list(requester, &self.idle).await?;
             let (kinds, comparison) = (&self.idle, &mut self.comparison);
             let wrong = comparison.compare_background(&found, kinds, &self.ledger, &self.tally);
-            for key in wrong.iter().take(LOOKED_AT) {
-                compare::look_again(&self.requesters, key).await;
-            }
+            compare::look_again(&self.requesters, &wrong).await;
         }
         Ok(())
     }
