@@ -32,13 +32,14 @@ mod writes;
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use pgtest::{Postgres, PostgresOptions};
 
 use bodies::{Bodies, Change};
 use book::Book;
 use ground::{Ground, GroundOptions};
 use target::{Kind, Target, Way};
+use testreports::Input;
 
 pub use options::{BenchOptions, Job, System};
 
@@ -301,12 +302,47 @@ fn say(text: &str) {
     eprintln!("{text}");
 }
 
-/// Returns the server that a release build leaves beside this program.
+/// Returns the server to measure: the given one, or the one that a release build leaves beside this
+/// program.
 ///
 /// # Errors
-/// If this program's path cannot be read.
-pub fn beside(name: &str) -> anyhow::Result<PathBuf> {
+/// If it is not there; `script` is named as what builds it.
+pub fn server(given: Option<PathBuf>, script: &str) -> anyhow::Result<PathBuf> {
+    let server = match given {
+        Some(server) => server,
+        None => beside("reports-server")?,
+    };
+    ensure!(
+        server.exists(),
+        "{} is missing; {script} builds it",
+        server.display()
+    );
+    Ok(server)
+}
+
+fn beside(name: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let folder = own.parent().context("this program is in no folder")?;
     Ok(folder.join(name))
+}
+
+/// Returns the reports to measure with: our own with a fixed seed where they are asked for, else
+/// recorded ones where they are present.
+#[must_use]
+pub fn input(generated: bool) -> Input {
+    if generated {
+        Input::Generated { seed: 1 }
+    } else {
+        Input::detect()
+    }
+}
+
+/// Installs the provider of TLS for this process.
+///
+/// # Errors
+/// If another one is installed.
+pub fn install_tls() -> anyhow::Result<()> {
+    let installed = rustls::crypto::ring::default_provider().install_default();
+    ensure!(installed.is_ok(), "another TLS provider is installed");
+    Ok(())
 }

@@ -4,11 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use benchmark::docs::{Facts, Record};
 use benchmark::{BenchOptions, Job, System, null};
 use clap::{Args, Parser, Subcommand};
-use testreports::Input;
 
 /// The allocator of the server, whose store is measured in this process, too.
 #[global_allocator]
@@ -77,12 +76,7 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn start(cli: Cli) -> anyhow::Result<()> {
-    if rustls::crypto::ring::default_provider()
-        .install_default()
-        .is_err()
-    {
-        bail!("another TLS provider is installed");
-    }
+    benchmark::install_tls()?;
     match cli.part {
         Some(Part::NullBackend {
             address,
@@ -105,18 +99,8 @@ fn docs(page: &Path, record: &Path) -> anyhow::Result<()> {
 }
 
 async fn measure(run: Run) -> anyhow::Result<()> {
-    let server = match run.server {
-        Some(server) => server,
-        None => benchmark::beside("reports-server")?,
-    };
-    if !server.exists() {
-        bail!("{} is missing; hack/bench builds it", server.display());
-    }
-    let input = if run.generated {
-        Input::Generated { seed: 1 }
-    } else {
-        Input::detect()
-    };
+    let server = benchmark::server(run.server, "hack/bench")?;
+    let input = benchmark::input(run.generated);
     println!(
         "{} reports{}",
         input.name(),

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use benchmark::scale::{self, Database, Facts, Record, ScaleOptions};
 use clap::Parser;
-use testreports::Input;
 
 /// Fewest reports, of which a tenth has two pages.
 const LEAST: i64 = 10_000;
@@ -45,28 +44,13 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn start(cli: Cli) -> anyhow::Result<()> {
-    if rustls::crypto::ring::default_provider()
-        .install_default()
-        .is_err()
-    {
-        bail!("another TLS provider is installed");
-    }
-    let server = match cli.server {
-        Some(server) => server,
-        None => benchmark::beside("reports-server")?,
-    };
-    if !server.exists() {
-        bail!("{} is missing; hack/scale builds it", server.display());
-    }
+    benchmark::install_tls()?;
+    let server = benchmark::server(cli.server, "hack/scale")?;
     let reports = match cli.reports {
         Some(reports) => usize::try_from(reports)?,
         None => cli.database.whole(),
     };
-    let input = if cli.generated {
-        Input::Generated { seed: 1 }
-    } else {
-        Input::detect()
-    };
+    let input = benchmark::input(cli.generated);
     println!(
         "{reports} {} reports on {}",
         input.name(),
