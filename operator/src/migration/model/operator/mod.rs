@@ -49,7 +49,7 @@ pub enum Omission {
 enum Done {
     Yes,
     NotYet,
-    /// The action is given up.
+    /// The step has failed, and the operator gives the action up.
     Failed,
 }
 
