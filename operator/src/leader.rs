@@ -405,7 +405,9 @@ mod tests {
         });
         assert_eq!(seconds(), Some(8));
         // A change that came during an attempt is not missed.
-        config.changed(Config::new("ns", "lease", "me").times()).await;
+        config
+            .changed(Config::new("ns", "lease", "me").times())
+            .await;
     }
 
     #[test]
