@@ -143,30 +143,6 @@ struct Observed {
     since: Instant,
 }
 
-/// The term of a leader, by the record that it wrote last.
-#[derive(Clone, Copy)]
-struct Term {
-    /// Local time before the record was sent.
-    since: Instant,
-    /// The time that the leader goes on with this record.
-    length: Duration,
-}
-
-impl Term {
-    fn left(&self) -> Duration {
-        self.length.saturating_sub(self.since.elapsed())
-    }
-
-    /// Returns the one of two terms that ends first.
-    fn sooner(self, other: Self) -> Self {
-        if other.left() < self.left() {
-            other
-        } else {
-            self
-        }
-    }
-}
-
 struct Elector {
     api: Api<Lease>,
     config: Config,
@@ -179,57 +155,55 @@ impl Elector {
         leading: watch::Sender<bool>,
         release: CancellationToken,
     ) -> Result<(), Error> {
-        let mut held: Option<Term> = None;
+        // The end of the term, by the record that was written last; none before the first.
+        let mut end: Option<Instant> = None;
         loop {
             let times = self.config.times();
-            let next = Term {
-                since: Instant::now(),
-                length: times.renew_deadline,
-            };
-            let patience = held.map_or(times.renew_deadline, |term| term.left());
-            match self.try_acquire_or_renew(times, patience).await {
+            let next = Instant::now() + times.renew_deadline;
+            match self.try_acquire_or_renew(times, end.unwrap_or(next)).await {
                 Ok(true) => {
-                    if held.replace(next).is_none() {
+                    if end.replace(next).is_none() {
                         info!(identity = %self.config.identity, "leading");
                         leading.send_replace(true);
                     }
                 }
                 // Somebody else holds it: what we held is gone at once, not after the deadline.
-                Ok(false) if held.is_some() => return lost(&leading, times),
+                Ok(false) if end.is_some() => return lost(&leading, times),
                 Ok(false) => {}
                 Err(error) => {
                     warn!(%error, "the Lease could not be read or written; trying again");
                     // It may have been written all the same, for a shorter time than before.
-                    held = held.map(|term| term.sooner(next));
+                    end = end.map(|end| end.min(next));
                 }
             }
-            let left = held.map_or(Duration::MAX, |term| term.left());
-            if left.is_zero() {
+            let now = Instant::now();
+            if end.is_some_and(|end| end <= now) {
                 return lost(&leading, times);
             }
+            let retry = now + times.retry_period;
             tokio::select! {
                 () = release.cancelled() => {
                     leading.send_replace(false);
-                    if held.is_some() {
+                    if end.is_some() {
                         self.release().await;
                     }
                     return Ok(());
                 }
-                () = tokio::time::sleep(times.retry_period.min(left)) => {}
-                () = self.config.changed(times), if held.is_some() => {}
+                () = tokio::time::sleep_until(end.map_or(retry, |end| end.min(retry))) => {}
+                () = self.config.changed(times), if end.is_some() => {}
             }
         }
     }
 
     /// Makes one attempt; returns true when this candidate holds the Lease afterwards. One that
-    /// outlives `patience`, which is what is left of the term, counts as failed: no hanging
-    /// connection prolongs a term, however late the attempt began.
+    /// outlives the term counts as failed: no hanging connection prolongs it, however late the
+    /// attempt began.
     async fn try_acquire_or_renew(
         &mut self,
         times: Times,
-        patience: Duration,
+        end: Instant,
     ) -> Result<bool, kube::Error> {
-        match tokio::time::timeout(patience, self.attempt(times)).await {
+        match tokio::time::timeout_at(end, self.attempt(times)).await {
             Ok(result) => result,
             Err(_elapsed) => Err(kube::Error::Service(
                 "no answer within the renew deadline".into(),
