@@ -174,11 +174,16 @@ fn is_origin(noted: Option<&str>, resource: &str, crd: Option<&CustomResourceDef
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crds::control::GateState;
+    use rstest::rstest;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::migration::context::fixtures::context;
+    use crate::migration::plan::tests as states;
+    use crate::testing::pair;
 
-    fn crd(metadata: &serde_json::Value) -> CustomResourceDefinition {
+    fn crd(metadata: &Value) -> CustomResourceDefinition {
         serde_json::from_value(json!({"metadata": metadata, "spec": {"group": "g",
             "scope": "Cluster", "names": {"kind": "R", "plural": "rs"}, "versions": []}}))
         .unwrap()
@@ -199,6 +204,55 @@ mod tests {
     fn a_crd_whose_copies_were_pruned_tells_nothing() {
         let same = crd(&json!({"uid": "a"}));
         assert!(!is_origin(Some(PRUNED), "rs.g", Some(&same)));
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_prune_notes_that_etcd_has_no_copies() {
+        let (client, mut server) = pair();
+        let cx = context(&client);
+        let noting = tokio::spawn(async move { note_pruned(&cx).await });
+        let write = server.next().await;
+        assert_eq!(write.method, "PATCH");
+        let noted = json!({"data": {key(&states::target().group): PRUNED}});
+        assert_eq!(write.body, noted);
+        write.answer(200, &json!({}));
+        noting.await.unwrap().unwrap();
+    }
+
+    /// The note before the way back writes, and whether the CRDs are noted.
+    #[rstest]
+    #[case::pruned(json!(PRUNED), true)]
+    #[case::kept(json!(r#"{"rs.g": "before"}"#), false)]
+    #[tokio::test]
+    async fn the_way_back_notes_the_crds_where_their_copies_were_pruned(
+        #[case] before: Value,
+        #[case] is_noted: bool,
+    ) {
+        let (client, mut server) = pair();
+        let cx = context(&client);
+        let key = key(&cx.target.group);
+        let answering = tokio::spawn(async move {
+            let read = server.next().await;
+            assert_eq!(read.method, "GET");
+            read.answer(200, &json!({"data": {key.clone(): before}}));
+            let write = server.next_if_any().await?;
+            assert_eq!(write.method, "PATCH");
+            let noted = write.body["data"][&key].clone();
+            write.answer(200, &json!({}));
+            Some(noted)
+        });
+        let crd = Some(states::crd("rs"));
+        let resource = states::resource("rs", GateState::Open, true, crd);
+        let name = resource.name().to_owned();
+        let o = Observed {
+            resources: vec![resource],
+            ..Observed::default()
+        };
+        note_written_back(&cx, &o).await.unwrap();
+        // Without its clients, the cluster waits for no further request.
+        drop((cx, client));
+        let expected = is_noted.then(|| json!(json!({name: "rs"}).to_string()));
+        assert_eq!(answering.await.unwrap(), expected);
     }
 
     #[test]
