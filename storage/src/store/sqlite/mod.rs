@@ -5,6 +5,7 @@
 
 mod compact;
 mod connection;
+mod copying;
 mod import;
 pub(super) mod moving;
 mod read;
@@ -64,6 +65,16 @@ impl Sqlite {
             readers,
             lock: Mutex::new(Some(lock)),
         })
+    }
+
+    /// Closes the database, which folds the write-ahead log into the file.
+    pub async fn close_file(&self) {
+        self.readers.close().await;
+        self.writer.close().await;
+        self.lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
     }
 }
 
@@ -233,13 +244,12 @@ impl Engine for Sqlite {
         read::marks(&self.readers, resource, after, max).await
     }
 
+    async fn write_copy(&self, path: &Path) -> Result<bool, EngineError> {
+        copying::copy(&self.readers, path).await.map(|()| true)
+    }
+
     async fn close(&self) {
-        self.readers.close().await;
-        self.writer.close().await;
-        self.lock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        self.close_file().await;
     }
 }
 
