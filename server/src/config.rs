@@ -60,6 +60,10 @@ pub struct Config {
         conflicts_with = "database_dir"
     )]
     pub move_database_dir: Option<PathBuf>,
+    /// Directory for copies of --database, which `reports-server backup make` asks for: it needs
+    /// room for one. Without it there are no copies.
+    #[arg(long, env = "REPORTS_SERVER_COPY_DIR", conflicts_with = "database_dir")]
+    pub copy_dir: Option<PathBuf>,
     /// Identity that distinguishes this cluster from others in the same PostgreSQL database, such
     /// as the uid of its namespace kube-system. It must never change.
     #[arg(long, env = "REPORTS_SERVER_CLUSTER_IDENTITY")]

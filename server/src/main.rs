@@ -12,7 +12,7 @@ use reports_server::{backup, run, telemetry};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// First argument of the program that carries backups: it shares the image, not the options.
+/// First argument of the program for backups: it shares the image, not the options.
 const BACKUP: &str = "backup";
 
 fn main() -> ExitCode {
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Carries a backup to its bucket, or back. One thread is enough.
+/// Makes, carries or restores a backup. One thread is enough.
 fn carry(cli: backup::Cli) -> anyhow::Result<()> {
     telemetry::install_logs(&cli.log_level, telemetry::LogFormat::default())
         .context("check --log-level")?;

@@ -351,6 +351,10 @@ fn pipeline(
         .attached(attachments)
         .keeping(pieces)
         .refusing(refused_writers);
+    let api = match &config.copy_dir {
+        Some(directory) => api.copying_to(directory),
+        None => api,
+    };
     Pipeline {
         authenticator: Authenticator::new(front_proxy, tokens),
         authorizer,

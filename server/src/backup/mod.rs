@@ -1,8 +1,10 @@
-//! Backups in an S3 bucket. The official image of PostgreSQL does not support S3, so the pods that
-//! dump and restore a managed database write and read a file, and this program, beside it, carries
-//! the file to the bucket and back.
+//! Backups: files in a directory, and in an S3 bucket. The official image of PostgreSQL does not
+//! support S3, so the pods that dump and restore a managed database write and read a file, and this
+//! program, beside it, carries the file to the bucket and back. Of an embedded database, it makes the
+//! file itself.
 
 mod bucket;
+mod embedded;
 mod error;
 mod retention;
 mod tls;
@@ -21,7 +23,8 @@ pub use rusty_s3::Credentials;
 /// End of the name of a backup's file.
 const SUFFIX: &str = ".dump";
 
-/// Copies a backup of a managed database to an S3 bucket, or back.
+/// Makes and restores backups of an embedded database, and copies those of any database to an S3
+/// bucket, or back.
 #[derive(Debug, Parser)]
 #[command(name = "reports-server backup", version)]
 pub struct Cli {
@@ -47,21 +50,32 @@ enum Command {
         #[command(flatten)]
         backup: Backup,
     },
+    /// Makes the file of a backup of an embedded database, of a copy that the server sends.
+    Make(embedded::Make),
+    /// Makes an embedded database of the file of a backup, before a server opens it.
+    Restore(embedded::Restore),
 }
 
+/// The file of a backup.
 #[derive(Args, Debug)]
-struct Backup {
+struct Named {
     /// Name of the backup; its file is NAME.dump.
     #[arg(long)]
     name: String,
     /// Directory of the file.
     #[arg(long, default_value = "/backups")]
     directory: PathBuf,
+}
+
+#[derive(Args, Debug)]
+struct Backup {
+    #[command(flatten)]
+    file: Named,
     #[command(flatten)]
     place: Place,
 }
 
-impl Backup {
+impl Named {
     fn path(&self) -> PathBuf {
         self.directory.join(format!("{}{SUFFIX}", self.name))
     }
@@ -70,7 +84,7 @@ impl Backup {
 /// Runs the command of the command line.
 ///
 /// # Errors
-/// If the bucket or the file cannot be used.
+/// If the bucket, the server or a file cannot be used.
 pub async fn run(cli: Cli) -> Result<(), Error> {
     match cli.command {
         Command::Put {
@@ -78,15 +92,17 @@ pub async fn run(cli: Cli) -> Result<(), Error> {
             retention_minutes,
         } => put(&backup, Duration::from_secs(retention_minutes * 60)).await,
         Command::Get { backup } => get(&backup).await,
+        Command::Make(options) => embedded::make(&options).await,
+        Command::Restore(options) => embedded::restore(&options).await,
     }
 }
 
 async fn put(backup: &Backup, retention: Duration) -> Result<(), Error> {
     let bucket = Bucket::open(&backup.place)?;
-    let bytes = bucket.put(&backup.name, &backup.path()).await?;
-    info!(name = backup.name, bytes, "stored");
+    let bytes = bucket.put(&backup.file.name, &backup.file.path()).await?;
+    info!(name = backup.file.name, bytes, "stored");
     let stored = bucket.list().await?;
-    for name in retention::expired(&stored, &backup.name, Timestamp::now(), retention) {
+    for name in retention::expired(&stored, &backup.file.name, Timestamp::now(), retention) {
         bucket.remove(name).await?;
         info!(name, "removed");
     }
@@ -95,7 +111,18 @@ async fn put(backup: &Backup, retention: Duration) -> Result<(), Error> {
 
 async fn get(backup: &Backup) -> Result<(), Error> {
     let bucket = Bucket::open(&backup.place)?;
-    let bytes = bucket.get(&backup.name, &backup.path()).await?;
-    info!(name = backup.name, bytes, "fetched");
+    let bytes = bucket.get(&backup.file.name, &backup.file.path()).await?;
+    info!(name = backup.file.name, bytes, "fetched");
     Ok(())
+}
+
+/// Returns the error with its causes: the first error never names a failure of TLS.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }

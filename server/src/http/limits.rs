@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use apimachinery::error::ApiError;
 use apimachinery::request_info::RequestInfo;
+use crds::control::{COPY, DATABASES, GROUP};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::body::BodyBudget;
@@ -75,12 +76,13 @@ impl Limits {
         }
     }
 
-    /// Lets a request in; `None` for a watch, which needs no permit.
+    /// Lets a request in; `None` for a watch, which needs no permit, and for a copy of the database,
+    /// of which one is made at a time and which takes as long as it takes.
     ///
     /// # Errors
     /// 429 when too many requests are being worked on.
     pub fn admit(&self, info: &RequestInfo) -> Result<Option<Permit>, ApiError> {
-        if info.is_long_running() {
+        if info.is_long_running() || is_copy(info) {
             return Ok(None);
         }
         let (slots, kind) = if info.is_mutating() {
@@ -98,4 +100,11 @@ impl Limits {
             _gauge: self.metrics.in_flight(kind),
         }))
     }
+}
+
+/// Returns whether a copy of the database is asked for.
+fn is_copy(info: &RequestInfo) -> bool {
+    info.is_resource_request
+        && (info.api_group.as_str(), info.resource.as_str()) == (GROUP, DATABASES)
+        && info.subresource == COPY
 }

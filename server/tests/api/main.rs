@@ -11,6 +11,7 @@ mod apply;
 mod bodies;
 mod compressed;
 mod control;
+mod copies;
 mod create;
 mod delete;
 mod deletecollection;
