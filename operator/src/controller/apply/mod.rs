@@ -2,6 +2,7 @@
 //! any more.
 
 mod certificate;
+mod embedded;
 mod error;
 mod managed;
 mod monitoring;
@@ -47,6 +48,7 @@ use crate::database::cloudnativepg;
 
 #[cfg(test)]
 pub use certificate::remove_unasked as remove_unasked_certificate;
+pub use embedded::Embedded;
 pub use error::Error;
 #[cfg(test)]
 pub use managed::give_way;
@@ -72,6 +74,8 @@ pub struct Applied {
     pub data: Option<Volume>,
     /// A PostgreSQL that the operator runs.
     pub managed: Option<Managed>,
+    /// Backups of an embedded database, and its restore.
+    pub embedded: Option<Embedded>,
     /// The control API.
     pub control_api: APIService,
     /// Kinds of the Prometheus operator that are asked for and have no CRD.
@@ -100,6 +104,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         config,
         managed,
         cluster,
+        embedded,
         connection,
         database_move,
         data,
@@ -144,6 +149,10 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         Some(data) => Some(volume::apply(client, data).await?),
         None => None,
     };
+    let embedded = match embedded {
+        Some(embedded) => Some(Box::pin(embedded::apply(client, embedded)).await?),
+        None => None,
+    };
     one(&inside(client, &service), &service).await?;
     let deployment = one(&inside(client, &deployment), &deployment).await?;
     maybe(client, disruption_budget.as_ref()).await?;
@@ -158,10 +167,30 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         deployment,
         data,
         managed,
+        embedded,
         control_api,
         unmonitored,
         pods,
     })
+}
+
+impl Applied {
+    /// Returns the Jobs that made backups, or are about to, whatever the database.
+    #[must_use]
+    pub fn backup_jobs(&self) -> &[Job] {
+        let managed = self.managed.as_ref().map(|managed| &managed.backup_jobs);
+        let embedded = self.embedded.as_ref().map(|embedded| &embedded.backup_jobs);
+        let jobs = managed.or(embedded).map(Vec::as_slice);
+        jobs.unwrap_or_default()
+    }
+
+    /// Returns the volume for backups, where they go to one.
+    #[must_use]
+    pub fn backups(&self) -> Option<&Volume> {
+        let managed = self.managed.as_ref().and_then(|own| own.backups.as_ref());
+        let embedded = self.embedded.as_ref();
+        managed.or_else(|| embedded.and_then(|own| own.backups.as_ref()))
+    }
 }
 
 /// Carries out what no child's definition says: notes on volumes, and deletions that are decided.

@@ -32,6 +32,14 @@ pub async fn probe(client: &Client, children: &Children) -> Result<(), Error> {
             one(client, backup).await?;
         }
     }
+    if let Some(embedded) = &children.embedded {
+        if let Some(backups) = &embedded.backups {
+            claim(client, backups).await?;
+        }
+        if let Some(backup) = &embedded.backup {
+            one(client, backup).await?;
+        }
+    }
     if let Some(cluster) = &children.cluster {
         cloud_native_pg(client, cluster, &forced().dry_run()).await?;
     }

@@ -8,6 +8,7 @@ use crds::v1alpha1::ReportsServer;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, ServiceAccount};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
 use tokio::time::timeout;
 use tracing::debug;
@@ -19,8 +20,11 @@ use crate::controller::found::{Inside, ServingFound};
 use crate::controller::ownership::is_child;
 use crate::controller::validate::{self, Route, Validated};
 use crate::controller::{Context, upgrade, workload};
+use crate::database::embedded::{self, Embedded};
 use crate::database::files::{self, Objects, Values, secret_values};
-use crate::database::managed::{self, Managed, PASSWORD_KEY, backup};
+use crate::database::managed::{
+    self, Managed, PASSWORD_KEY, RECOVERY_ANNOTATION, Recovery, backup,
+};
 use crate::database::{cloudnativepg, moving};
 
 /// The longest time that the server may take to say how far a move is.
@@ -47,6 +51,10 @@ pub async fn read(
     } else {
         (None, None)
     };
+    let embedded = match spec.embedded.as_ref().and_then(Embedded::recovery) {
+        Some(recovery) => Some(embedded_known(client, spec, recovery).await?),
+        None => None,
+    };
     let cloud_native_pg = match validate::cluster(object, &spec.names) {
         Some(plan) => Some(cloudnativepg::find(client, &spec.namespace, &plan.name).await?),
         None => None,
@@ -68,6 +76,7 @@ pub async fn read(
         deployment,
         stateful_set,
         managed,
+        embedded,
         cloud_native_pg,
         connection,
         verdict,
@@ -193,8 +202,12 @@ async fn stateful_set(client: &Client, spec: &Validated) -> Result<Option<Statef
 }
 
 /// Returns whether the Job that restores the wanted backup has succeeded.
-async fn restored(client: &Client, spec: &Validated) -> Result<bool, Error> {
-    let Some(recovery) = spec.managed().and_then(Managed::recovery) else {
+async fn restored(
+    client: &Client,
+    spec: &Validated,
+    recovery: Option<&Recovery>,
+) -> Result<bool, Error> {
+    let Some(recovery) = recovery else {
         return Ok(false);
     };
     let name = backup::recovery_name(recovery, &spec.names);
@@ -210,11 +223,11 @@ async fn restored(client: &Client, spec: &Validated) -> Result<bool, Error> {
     Ok(succeeded.unwrap_or(0) > 0)
 }
 
-/// Returns whether the volume of an embedded database is there.
+/// Returns the metadata of the volume of an embedded database.
 ///
 /// # Errors
-/// If it cannot be read.
-async fn has_data_claim(client: &Client, spec: &Validated) -> Result<bool, Error> {
+/// If it cannot be read; that it is missing is an answer.
+async fn data_claim(client: &Client, spec: &Validated) -> Result<Option<ObjectMeta>, Error> {
     let api = Api::<PersistentVolumeClaim>::namespaced(client.clone(), &spec.namespace);
     let name = spec.names.data();
     let found = api.get_metadata_opt(&name).await;
@@ -223,7 +236,23 @@ async fn has_data_claim(client: &Client, spec: &Validated) -> Result<bool, Error
         name,
         source,
     })?;
-    Ok(found.is_some())
+    Ok(found.map(|found| found.metadata))
+}
+
+/// Reads what the namespace holds of an embedded database that starts with a backup.
+async fn embedded_known(
+    client: &Client,
+    spec: &Validated,
+    recovery: &Recovery,
+) -> Result<embedded::Known, Error> {
+    let claim = data_claim(client, spec).await?;
+    let annotations = claim.as_ref().and_then(|claim| claim.annotations.as_ref());
+    let note = annotations.and_then(|annotations| annotations.get(RECOVERY_ANNOTATION));
+    Ok(embedded::Known {
+        exists: claim.is_some(),
+        note: note.cloned(),
+        restored: restored(client, spec, Some(recovery)).await?,
+    })
 }
 
 /// Returns what an embedded server is told about where to move its reports.
@@ -255,7 +284,7 @@ async fn known(
         .and_then(|value| String::from_utf8(value.0).ok())
         .filter(|password| !password.is_empty());
     Ok(managed::Known {
-        restored: restored(client, spec).await?,
+        restored: restored(client, spec, spec.managed().and_then(Managed::recovery)).await?,
         password: password.unwrap_or_else(|| hex::encode(rand::random::<[u8; 24]>())),
         volumes: upgrade::volumes(client, namespace).await?,
         seen: upgrade::seen(client, names, namespace, set).await?,
@@ -276,7 +305,7 @@ async fn move_of(
     let recorded = deployment.is_none() && status.is_some_and(moving::is_on_claim);
     Ok(moving::Seen {
         embedded,
-        left: recorded && has_data_claim(client, spec).await?,
+        left: recorded && data_claim(client, spec).await?.is_some(),
         rolled_out: deployment.is_some_and(workload::is_rolled_out),
         secret,
         server: if asked { database(client).await } else { None },

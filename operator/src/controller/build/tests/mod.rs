@@ -1,5 +1,6 @@
 //! The children as a cluster would get them.
 
+mod embedded;
 mod examples;
 mod managed;
 mod monitoring;
@@ -53,6 +54,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         config,
         managed,
         cluster,
+        embedded,
         connection,
         database_move,
         data,
@@ -68,6 +70,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         move_name: _,
     } = children;
     let managed = managed.map(managed::all_of).unwrap_or_default();
+    let embedded = embedded.map(embedded::all_of).unwrap_or_default();
     let policies = network_policies.iter();
     let policies = policies.map(|policy| ("network_policy", value(policy)));
     let all = vec![
@@ -96,6 +99,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
     ];
     all.into_iter()
         .chain(managed)
+        .chain(embedded)
         .chain(policies.collect::<Vec<_>>())
         .chain(
             monitored

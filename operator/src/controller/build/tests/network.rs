@@ -220,6 +220,15 @@ fn in_a_bucket() -> Validated {
     managed(json!({"database": {"mode": "Managed", "backup": {"destination": {"s3": bucket}}}}))
 }
 
+fn embedded() -> Validated {
+    let bucket = json!({"bucket": "reports", "endpoint": "http://minio.example",
+        "credentialsSecretRef": {"name": "s3"}});
+    let mut policy = policy();
+    policy["additionalPorts"] = json!([6432]);
+    validated(json!({"networkPolicy": policy,
+        "database": {"backup": {"destination": {"s3": bucket}}}}))
+}
+
 fn external() -> Validated {
     let mut spec = on_postgres(json!({"networkPolicy": policy()}), 2);
     let network = spec.network.as_mut().unwrap();
@@ -259,6 +268,7 @@ fn documented() -> BTreeSet<[String; 3]> {
 #[test]
 fn what_the_docs_name_is_allowed_and_nothing_else() {
     let mut allowed = connections(&in_a_bucket());
+    allowed.extend(connections(&embedded()));
     allowed.extend(connections(&external()));
     allowed.extend(connections(&cloud_native_pg()));
     let documented = documented();
@@ -300,6 +310,18 @@ fn an_embedded_database_needs_no_connection() {
     };
     let egress = server.spec.as_ref().unwrap().egress.as_ref().unwrap();
     assert_eq!(egress.len(), 2, "DNS and kube-apiserver: {egress:#?}");
+}
+
+/// Who restores a backup of it, or upgrades another database, has nothing to ask the server for.
+#[test]
+fn only_a_backup_has_an_embedded_database_sent() {
+    assert_eq!(reaches(&embedded(), "backup", "server"), ["8443"]);
+    for from in ["restore", "upgrade", "neighbour", "server of another"] {
+        assert_eq!(reaches(&embedded(), from, "server"), [""; 0], "{from}");
+    }
+    let children = build(&embedded(), &material(), &operator());
+    let kept = children.kept().network_policies;
+    assert_eq!(kept, ["simple-server", "simple-backup"]);
 }
 
 #[rstest]

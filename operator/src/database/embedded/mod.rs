@@ -1,0 +1,23 @@
+//! Backups of a database in the server's own pod, and the restore of one.
+//!
+//! Nobody but the server may open the volume while it runs, and only pods of its node could. So a
+//! `CronJob` has the server send a copy, and keeps it on a volume of its own or in a bucket; a
+//! `ReportsServer` that starts with a backup gets a Job that fills the empty volume before the server
+//! starts. All of it has the names that it has with PostgreSQL. There is no client here.
+
+mod children;
+mod wanted;
+
+pub use children::{Children, children};
+pub use wanted::{Embedded, Known, settings};
+
+/// The directory in which the volume of the database is mounted.
+pub const DIRECTORY: &str = "/var/lib/reports-server";
+/// The directory of the server in which copies are made.
+pub const COPIES: &str = "/var/lib/reports-server-copies";
+
+/// Returns the file of the database.
+#[must_use]
+pub fn file() -> String {
+    format!("{DIRECTORY}/reports.db")
+}
