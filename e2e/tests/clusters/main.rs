@@ -23,6 +23,7 @@ mod connection_age;
 mod crds;
 mod database_modes;
 mod database_move;
+mod embedded_backup;
 mod examples;
 mod external;
 mod incumbent;
