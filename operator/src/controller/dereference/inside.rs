@@ -201,16 +201,15 @@ async fn stateful_set(client: &Client, spec: &Validated) -> Result<Option<Statef
     Ok(found.filter(|found| is_child(&found.metadata, &spec.uid, spec.names.instance())))
 }
 
-/// Returns whether the Job that restores the wanted backup has succeeded.
+/// Returns whether the Job of this name, which restores the wanted backup, has succeeded.
 async fn restored(
     client: &Client,
     spec: &Validated,
-    recovery: Option<&Recovery>,
+    name: Option<String>,
 ) -> Result<bool, Error> {
-    let Some(recovery) = recovery else {
+    let Some(name) = name else {
         return Ok(false);
     };
-    let name = backup::recovery_name(recovery, &spec.names);
     let api = Api::<Job>::namespaced(client.clone(), &spec.namespace);
     let found = api.get_opt(&name).await.map_err(|source| Error::Job {
         namespace: spec.namespace.clone(),
@@ -248,10 +247,14 @@ async fn embedded_known(
     let claim = data_claim(client, spec).await?;
     let annotations = claim.as_ref().and_then(|claim| claim.annotations.as_ref());
     let note = annotations.and_then(|annotations| annotations.get(RECOVERY_ANNOTATION));
+    let note = note.cloned();
+    let claim = claim.and_then(|claim| claim.uid);
+    let name = |claim: &String| embedded::job_name(recovery, claim, &spec.names);
+    let job = claim.as_ref().map(name);
     Ok(embedded::Known {
-        exists: claim.is_some(),
-        note: note.cloned(),
-        restored: restored(client, spec, Some(recovery)).await?,
+        claim,
+        note,
+        restored: restored(client, spec, job).await?,
     })
 }
 
@@ -283,8 +286,10 @@ async fn known(
         .and_then(|mut data| data.remove(PASSWORD_KEY))
         .and_then(|value| String::from_utf8(value.0).ok())
         .filter(|password| !password.is_empty());
+    let recovery = spec.managed().and_then(Managed::recovery);
+    let job = recovery.map(|recovery| backup::recovery_name(recovery, names));
     Ok(managed::Known {
-        restored: restored(client, spec, spec.managed().and_then(Managed::recovery)).await?,
+        restored: restored(client, spec, job).await?,
         password: password.unwrap_or_else(|| hex::encode(rand::random::<[u8; 24]>())),
         volumes: upgrade::volumes(client, namespace).await?,
         seen: upgrade::seen(client, names, namespace, set).await?,

@@ -39,7 +39,10 @@ pub fn children(embedded: &Embedded, account: &str, scope: Scope<'_>) -> Childre
     let backup = embedded.backup.as_ref();
     let recovering = embedded.recovering();
     Children {
-        recovery: recovering.map(|recovery| recovery_job(embedded, recovery, scope)),
+        recovery: recovering.and_then(|recovery| {
+            let name = embedded.job_name(scope.names)?;
+            Some(recovery_job(embedded, recovery, name, scope))
+        }),
         backups: backup.and_then(|own| backup::claim(own, scope)),
         backup: backup.map(|own| {
             let job = backup_job(embedded, own, account, scope);
@@ -88,7 +91,12 @@ fn backup_job(embedded: &Embedded, own: &Backup, account: &str, scope: Scope<'_>
 }
 
 /// Returns the Job that makes a database of a backup on the new volume.
-fn recovery_job(embedded: &Embedded, recovery: &Recovery, scope: Scope<'_>) -> Job {
+fn recovery_job(
+    embedded: &Embedded,
+    recovery: &Recovery,
+    job_name: String,
+    scope: Scope<'_>,
+) -> Job {
     let labels = scope.names.recovery_labels();
     let args = vec!["restore".to_owned(), format!("--database={}", file())];
     let name = variable(BACKUP_NAME, recovery.backup.clone());
@@ -114,7 +122,7 @@ fn recovery_job(embedded: &Embedded, recovery: &Recovery, scope: Scope<'_>) -> J
     Job {
         metadata: ObjectMeta {
             labels: Some(labels.clone()),
-            ..scope.metadata(backup::recovery_name(recovery, scope.names))
+            ..scope.metadata(job_name)
         },
         spec: Some(parts::job(&labels, RETRIES, pod)),
         ..Job::default()

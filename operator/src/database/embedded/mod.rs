@@ -9,7 +9,7 @@ mod children;
 mod wanted;
 
 pub use children::{Children, children};
-pub use wanted::{Embedded, Known, settings};
+pub use wanted::{Embedded, Known, job_name, settings};
 
 /// The directory in which the volume of the database is mounted.
 pub const DIRECTORY: &str = "/var/lib/reports-server";

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 
 use crds::v1alpha1::{ReportsServerSpec, reasons};
 use k8s_openapi::api::core::v1::Toleration;
+use sha2::{Digest, Sha256};
 
+use crate::database::managed::backup::recovery_name;
 use crate::database::managed::present::{DONE, PENDING};
 use crate::database::managed::settings::{backup as backups_of, recovery as recovery_of};
 use crate::database::managed::{Backup, Recovery, SettingsError, TransferImage};
+use crate::names::Names;
 
 /// The wanted parts of an embedded database besides its volume.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,11 +37,11 @@ pub struct Embedded {
 /// The state of the restore of the backup that the database starts with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// True when there is a volume already.
-    pub exists: bool,
+    /// uid of the claim of the volume, where there is one.
+    pub claim: Option<String>,
     /// The note of the volume about the backup that it starts with.
     pub note: Option<String>,
-    /// True when the Job that restores the backup has succeeded.
+    /// True when the Job that restores the backup into that volume has succeeded.
     pub restored: bool,
 }
 
@@ -96,6 +99,14 @@ impl Embedded {
         self.recovery.as_ref().filter(|_| !done)
     }
 
+    /// Returns the name of the Job that restores it: none before there is a volume, and another one for
+    /// each.
+    #[must_use]
+    pub fn job_name(&self, names: &Names) -> Option<String> {
+        let claim = self.known.claim.as_deref()?;
+        Some(job_name(self.recovery.as_ref()?, claim, names))
+    }
+
     /// Returns the note for the volume about the backup that it starts with.
     #[must_use]
     pub fn recovery_note(&self) -> Option<String> {
@@ -113,6 +124,18 @@ impl Embedded {
     }
 }
 
+/// Returns the name of the Job that restores a backup into the volume with the uid `claim`. What was
+/// restored into a volume that is lost says nothing about the next one.
+#[must_use]
+pub fn job_name(recovery: &Recovery, claim: &str, names: &Names) -> String {
+    let mut hash = Sha256::new();
+    hash.update(recovery_name(recovery, names));
+    hash.update([0]);
+    hash.update(claim);
+    let hash: String = hex::encode(hash.finalize()).chars().take(8).collect();
+    format!("{}-{hash}", names.recovery())
+}
+
 /// Checks that a backup is restored into a new volume only: nothing that is served is ever
 /// overwritten.
 fn check(recovery: &Recovery, known: &Known) -> Result<(), SettingsError> {
@@ -122,7 +145,7 @@ fn check(recovery: &Recovery, known: &Known) -> Result<(), SettingsError> {
         (Some(done), _) if done != recovery.backup => {
             format!("this database has started with {done} already")
         }
-        (None, None) if known.exists => "this database exists already".to_owned(),
+        (None, None) if known.claim.is_some() => "this database exists already".to_owned(),
         _ => return Ok(()),
     };
     Err(SettingsError {
@@ -152,7 +175,7 @@ mod tests {
 
     fn known(exists: bool, note: Option<&str>, restored: bool) -> Known {
         Known {
-            exists,
+            claim: exists.then(|| "uid-of-claim".to_owned()),
             note: note.map(str::to_owned),
             restored,
         }
@@ -172,6 +195,24 @@ mod tests {
         assert_eq!(embedded.recovering().is_some(), recovering);
         assert_eq!(embedded.recovery_note().as_deref(), Some(note));
         assert_eq!(embedded.has_jobs(), recovering);
+    }
+
+    /// The Job of a volume that is lost has succeeded, and may be there still.
+    #[test]
+    fn each_volume_has_a_job_of_its_own() {
+        let names = Names::new("simple");
+        let name = |claim: Option<&str>| {
+            let known = Known {
+                claim: claim.map(str::to_owned),
+                note: claim.map(|_| PENDING.to_owned()),
+                restored: false,
+            };
+            embedded().reconciled_with(known).unwrap().job_name(&names)
+        };
+        assert_eq!(name(None), None);
+        let [one, other] = ["one", "other"].map(|claim| name(Some(claim)).unwrap());
+        assert!(one.starts_with("simple-recovery-"), "{one}");
+        assert_ne!(one, other);
     }
 
     #[rstest]

@@ -46,6 +46,15 @@ fn starting(known: Known) -> Validated {
     spec.embedded_reconciled_with(known).unwrap()
 }
 
+/// Returns what is known of a volume that is waiting for its backup.
+fn pending(restored: bool) -> Known {
+    Known {
+        claim: Some("uid-of-claim".into()),
+        note: Some("pending".into()),
+        restored,
+    }
+}
+
 fn template_of_backup(children: &Children) -> PodTemplateSpec {
     let cron_job = children.backup.clone().unwrap().spec.unwrap();
     cron_job.job_template.spec.unwrap().template
@@ -123,7 +132,12 @@ fn a_backup_in_a_bucket_is_carried_there_when_it_is_whole() {
 
 #[test]
 fn a_backup_is_restored_before_the_server_starts() {
-    let spec = starting(Known::default());
+    // The Job comes when there is a volume for it.
+    let children = build(&starting(Known::default()), &material(), &operator());
+    assert!(children.embedded.unwrap().recovery.is_none());
+    assert_eq!(children.deployment.spec.unwrap().replicas, Some(0));
+
+    let spec = starting(pending(false));
     let children = build(&spec, &material(), &operator());
     let job = children.embedded.clone().unwrap().recovery.unwrap();
     let name = job.metadata.name.clone().unwrap();
@@ -143,12 +157,7 @@ fn a_backup_is_restored_before_the_server_starts() {
     let of = |claim: &Value| claim["metadata"]["annotations"][note].clone();
     assert_eq!(of(&value(&children.data)), "pending");
 
-    let restored = Known {
-        exists: true,
-        note: Some("pending".into()),
-        restored: true,
-    };
-    let children = build(&starting(restored), &material(), &operator());
+    let children = build(&starting(pending(true)), &material(), &operator());
     assert!(children.embedded.unwrap().recovery.is_none());
     assert_eq!(children.deployment.spec.unwrap().replicas, Some(1));
     assert_eq!(of(&value(&children.data)), "done:nightly");
@@ -160,7 +169,7 @@ fn the_pods_of_jobs_pass_the_restricted_standard() {
         .iter()
         .filter_map(|destination| template_of_backup(&embedded(backed_up(destination))).spec)
         .collect();
-    let children = build(&starting(Known::default()), &material(), &operator());
+    let children = build(&starting(pending(false)), &material(), &operator());
     let job = children.embedded.unwrap().recovery.unwrap();
     pods.extend(job.spec.unwrap().template.spec);
     assert_eq!(pods.len(), 3);
