@@ -10,6 +10,7 @@ mod import;
 pub(super) mod moving;
 mod read;
 mod resources;
+mod restoring;
 mod rows;
 mod write;
 
