@@ -89,7 +89,7 @@ async fn restore(line: &Takeover, backup: &str) {
         .unwrap();
 }
 
-/// What was there when the backup was made is served again as it was, whatever was written since.
+/// The content of a backup is served after it was restored, as it was, whatever was written since.
 async fn is_restored(line: &Takeover, backup: &str, before: &State) {
     let account = under_load(line, "writes after the backup", async {}).await;
     assert!(account.is_clean(), "{account:#?}");

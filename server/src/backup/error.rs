@@ -86,6 +86,17 @@ impl Error {
     }
 }
 
+/// Returns the error with its causes: the first error never names a failure of TLS.
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
 /// Returns the text of the first element of this name. Services differ in names of roots and
 /// namespaces, and the elements that are read here never have to be unescaped.
 pub(super) fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {

@@ -6,22 +6,20 @@
 mod bucket;
 mod embedded;
 mod error;
+mod file;
 mod retention;
 mod tls;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
 use tracing::info;
 
+use self::file::Named;
 pub use bucket::{Bucket, Place, Stored};
 pub use error::Error;
 pub use rusty_s3::Credentials;
-
-/// End of the name of a backup's file.
-const SUFFIX: &str = ".dump";
 
 /// Makes and restores backups of an embedded database, and copies those of any database to an S3
 /// bucket, or back.
@@ -56,29 +54,12 @@ enum Command {
     Restore(embedded::Restore),
 }
 
-/// The file of a backup.
-#[derive(Args, Debug)]
-struct Named {
-    /// Name of the backup; its file is NAME.dump.
-    #[arg(long)]
-    name: String,
-    /// Directory of the file.
-    #[arg(long, default_value = "/backups")]
-    directory: PathBuf,
-}
-
 #[derive(Args, Debug)]
 struct Backup {
     #[command(flatten)]
     file: Named,
     #[command(flatten)]
     place: Place,
-}
-
-impl Named {
-    fn path(&self) -> PathBuf {
-        self.directory.join(format!("{}{SUFFIX}", self.name))
-    }
 }
 
 /// Runs the command of the command line.
@@ -114,15 +95,4 @@ async fn get(backup: &Backup) -> Result<(), Error> {
     let bytes = bucket.get(&backup.file.name, &backup.file.path()).await?;
     info!(name = backup.file.name, bytes, "fetched");
     Ok(())
-}
-
-/// Returns the error with its causes: the first error never names a failure of TLS.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -72,7 +72,7 @@ pub struct Children {
     pub managed: Option<managed::Children>,
     /// A PostgreSQL that `CloudNativePG` runs.
     pub cluster: Option<DynamicObject>,
-    /// What makes backups of an embedded database, and restores one.
+    /// The objects that make backups of an embedded database, and restore one.
     pub embedded: Option<embedded::Children>,
     /// The place of PostgreSQL.
     pub connection: Option<ConfigMap>,

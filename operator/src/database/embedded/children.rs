@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::constants::{DIRECTORY as DATA, file};
 use super::wanted::Embedded;
-use super::{DIRECTORY as DATA, file};
 use crate::certs::CA_CRT;
 use crate::database::managed::backup::{self, BACKUP_NAME, DIRECTORY, RETRIES};
 use crate::database::managed::parts::{self, empty, mount, on_claim, resources, secret, variable};

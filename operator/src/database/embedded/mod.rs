@@ -6,18 +6,9 @@
 //! starts. All of it has the names that it has with PostgreSQL. There is no client here.
 
 mod children;
+mod constants;
 mod wanted;
 
 pub use children::{Children, children};
+pub use constants::{COPIES, DIRECTORY, file};
 pub use wanted::{Embedded, Known, job_name, settings};
-
-/// The directory in which the volume of the database is mounted.
-pub const DIRECTORY: &str = "/var/lib/reports-server";
-/// The directory of the server in which copies are made.
-pub const COPIES: &str = "/var/lib/reports-server-copies";
-
-/// Returns the file of the database.
-#[must_use]
-pub fn file() -> String {
-    format!("{DIRECTORY}/reports.db")
-}

@@ -25,7 +25,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{sleep, timeout};
 use url::Url;
 
-use super::{Error, SUFFIX, causes, error, tls};
+use super::error::causes;
+use super::file::SUFFIX;
+use super::{Error, error, tls};
 
 /// Least size of a part, in bytes; also the size up to which a file is sent whole.
 const PART: u64 = 16 << 20;

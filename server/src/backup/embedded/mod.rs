@@ -19,7 +19,8 @@ use storage::store::RestoreError;
 use tracing::info;
 
 use self::source::Source;
-use super::{Error, Named, SUFFIX, Stored, retention};
+use super::file::{Named, SUFFIX};
+use super::{Error, Stored, retention};
 
 /// End of the name of a file that is not whole yet.
 const PARTIAL: &str = "partial";

@@ -20,7 +20,8 @@ use tokio::time::{sleep, timeout};
 use url::Url;
 
 use super::archive::Archive;
-use crate::backup::{Error, causes, tls};
+use crate::backup::error::causes;
+use crate::backup::{Error, tls};
 
 const DOING: &str = "fetch a copy of the database";
 /// The longest time until an answer begins: the copy is made before.
