@@ -60,9 +60,8 @@ pub fn settings(
     let images = spec.images.clone().unwrap_or_default();
     let image = images.postgres.unwrap_or_default();
     let server = spec.server.clone().unwrap_or_default();
-    let recovery = managed.bootstrap.and_then(|bootstrap| bootstrap.recovery);
-    let recovery =
-        recovery.map(|wanted| self::recovery(name, wanted, database.backup.as_ref()));
+    let wanted = managed.bootstrap.and_then(|bootstrap| bootstrap.recovery);
+    let recovery = wanted.map(|wanted| recovery(name, wanted, database.backup.as_ref()));
     let (version, explicit) = wanted_version(managed.version.as_deref(), &image, default_image)?;
     Ok(Managed {
         version,

@@ -22,11 +22,9 @@ pub async fn dispatch(api: &Api, ctx: &RequestContext) -> Result<Response, ApiEr
     if info.verb != "get" {
         return Err(ApiError::method_not_allowed(GROUP, DATABASES, &info.verb));
     }
-    match &api.copies {
-        Some(copies) => copies.answer(&api.store).await,
-        None => {
-            let why = "the server was started without --copy-dir, a directory for copies";
-            Err(store_error(&StoreError::Refused(why.to_owned())))
-        }
-    }
+    let Some(copies) = &api.copies else {
+        let why = "the server was started without --copy-dir, a directory for copies";
+        return Err(store_error(&StoreError::Refused(why.to_owned())));
+    };
+    copies.answer(&api.store).await
 }

@@ -1,3 +1,4 @@
+use clap::{CommandFactory as _, Parser as _};
 use serde_json::json;
 use storage::model::{GroupResource, ObjectKey, ResourceDef};
 use storage::store::{Store, StoreOptions, Write};
@@ -8,6 +9,7 @@ use tokio::task::JoinHandle;
 use url::Url;
 
 use super::*;
+use crate::backup::Cli;
 
 const UID: &str = "uid-of-kube-system";
 
@@ -205,4 +207,19 @@ fn a_backup_tells_its_cluster() {
     damaged[end] ^= 1;
     fs::write(&path, damaged).unwrap();
     assert!(archive::check(&path).is_err());
+}
+
+/// As the operator writes them (`operator/src/database/embedded/children.rs`).
+#[test]
+fn the_arguments_of_jobs_are_taken() {
+    Cli::command().debug_assert();
+    let of_all = ["--name=n", "--directory=/backups", "--cluster-uid=u"];
+    let to_volume = ["make", "--server=https://h", "--ca-file=/ca", "--retention-minutes=1"];
+    let restore = ["restore", "--database=/data/reports.db"];
+    for own in [&to_volume[..], &to_volume[..3], &restore] {
+        let args = ["backup"].iter().chain(own).chain(&of_all);
+        Cli::try_parse_from(args).unwrap();
+    }
+    let missing = Cli::try_parse_from(["backup", "make", "--name=n"]);
+    assert!(missing.unwrap_err().to_string().contains("--server"));
 }
