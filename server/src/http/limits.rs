@@ -108,3 +108,23 @@ fn is_copy(info: &RequestInfo) -> bool {
         && (info.api_group.as_str(), info.resource.as_str()) == (GROUP, DATABASES)
         && info.subresource == COPY
 }
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::telemetry::Metrics;
+
+    #[rstest]
+    #[case::copy("/databases/database/copy", false)]
+    #[case::description("/databases/database", true)]
+    #[case::digest("/storedresources/a.b/digest", true)]
+    fn a_copy_has_no_deadline(#[case] path: &str, #[case] permitted: bool) {
+        let uri = format!("/apis/control.reports-server.io/v1alpha1{path}");
+        let info = RequestInfo::parse(&Method::GET, &uri.parse().unwrap()).unwrap();
+        let limits = Limits::new(&LimitConfig::default(), Metrics::new().requests.clone());
+        assert_eq!(limits.admit(&info).unwrap().is_some(), permitted);
+    }
+}
