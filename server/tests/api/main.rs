@@ -24,6 +24,7 @@ mod namespaces;
 mod pages;
 mod patch;
 mod races;
+mod spans;
 mod sweep;
 mod update;
 mod versions;
