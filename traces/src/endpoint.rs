@@ -56,11 +56,16 @@ impl FromStr for Endpoint {
             _ => return Err(wrong("it begins neither with http:// nor with https://")),
         };
         let authority = uri.authority().map_or("", Authority::as_str);
-        if uri.host().is_none_or(str::is_empty) {
-            return Err(wrong("it has no host"));
-        }
         if authority.contains('@') {
             return Err(wrong("it must not hold a name or a password"));
+        }
+        let host = uri.host().unwrap_or_default();
+        if host.is_empty() {
+            return Err(wrong("it has no host"));
+        }
+        let port = uri.port_u16().filter(|port| *port > 0);
+        if port.is_none() && authority != host {
+            return Err(wrong("its port is no number from 1 to 65535"));
         }
         if text.contains(['?', '#']) {
             return Err(wrong("it must not have a query or a fragment"));
@@ -69,7 +74,7 @@ impl FromStr for Endpoint {
         Ok(Self {
             address: text.trim_end_matches('/').to_owned(),
             is_https,
-            port: uri.port_u16().unwrap_or(default),
+            port: port.unwrap_or(default),
         })
     }
 }
@@ -109,6 +114,9 @@ mod tests {
     #[case("http://", "URL")]
     #[case("http://a b", "URL")]
     #[case("http://user:secret@collector", "password")]
+    #[case("http://collector:0", "port")]
+    #[case("http://collector:65536", "port")]
+    #[case("http://collector:", "port")]
     #[case("http://collector?a=b", "query")]
     #[case("http://collector#a", "fragment")]
     fn what_is_no_address_is_refused_with_the_reason(#[case] text: &str, #[case] why: &str) {

@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::metadata::namespaced;
-use super::{Validated, scale, storage, template};
+use super::{Validated, collector, scale, storage, template};
 use crate::controller::validate::Backend;
 use crate::database::{moving, place};
 use crate::names::{CONTAINER_PORT, PORT_NAME};
@@ -129,6 +129,7 @@ fn volumes(spec: &Validated) -> Vec<Volume> {
         // Mounted from the start: where to move to arrives without a new pod.
         volumes.push(moving::volume(MOVE_VOLUME, spec.names.database_move()));
     }
+    volumes.extend(collector::volume(spec));
     volumes
 }
 
@@ -137,6 +138,8 @@ fn mounts(spec: &Validated) -> Vec<VolumeMount> {
     if let Backend::Pod(_) = spec.backend() {
         mounts.push(mount(MOVE_VOLUME, moving::DIRECTORY, true));
     }
+    let ca = collector::volume(spec);
+    mounts.extend(ca.map(|_| mount(collector::CA_VOLUME, collector::CA_DIR, true)));
     mounts
 }
 
@@ -195,6 +198,7 @@ fn args(spec: &Validated) -> Vec<String> {
         format!("--tls-cert-file={CERT_DIR}/tls.crt"),
         format!("--tls-private-key-file={CERT_DIR}/tls.key"),
     ]);
+    args.extend(collector::args(spec));
     args
 }
 

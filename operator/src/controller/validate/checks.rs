@@ -84,15 +84,20 @@ fn out_of_place(spec: &ReportsServerSpec) -> Vec<String> {
 fn network_out_of_place(spec: &ReportsServerSpec, mode: DatabaseMode) -> Vec<String> {
     let policy = spec.network_policy.clone().unwrap_or_default();
     let external = mode == DatabaseMode::External;
+    let monitoring = spec.monitoring.as_ref();
+    let traced = monitoring.is_some_and(|monitoring| monitoring.tracing.is_some());
     let fields = [
         (
             policy.database_cidrs.is_some() && !external,
             "spec.networkPolicy.databaseCIDRs can only be set with spec.database.mode External",
         ),
         (
-            policy.additional_ports.is_some() && !external && mode != DatabaseMode::Managed,
+            policy.additional_ports.is_some()
+                && !external
+                && mode != DatabaseMode::Managed
+                && !traced,
             "spec.networkPolicy.additionalPorts can only be set with spec.database.mode External, \
-             or Managed for a bucket",
+             or Managed for a bucket, or with spec.monitoring.tracing",
         ),
     ];
     let given = fields.into_iter().filter(|(given, _)| *given);
