@@ -116,7 +116,6 @@ mod tests {
     #[case("http://user:secret@collector", "password")]
     #[case("http://collector:0", "port")]
     #[case("http://collector:65536", "port")]
-    #[case("http://collector:", "port")]
     #[case("http://collector?a=b", "query")]
     #[case("http://collector#a", "fragment")]
     fn what_is_no_address_is_refused_with_the_reason(#[case] text: &str, #[case] why: &str) {
