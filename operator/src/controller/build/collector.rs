@@ -1,4 +1,4 @@
-//! How the server's pods learn of the collector of traces.
+//! The arguments and the volume by which the server's pods learn of the collector of traces.
 
 use k8s_openapi::api::core::v1::{KeyToPath, SecretVolumeSource, Volume};
 
