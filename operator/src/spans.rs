@@ -138,8 +138,8 @@ mod tests {
     }
 
     fn parsed(arguments: &[&str]) -> Result<TracingOptions, clap::Error> {
-        let arguments = ["operator"].iter().chain(arguments);
-        Cli::try_parse_from(arguments).map(|cli| cli.tracing)
+        let all: Vec<&str> = [&["operator"][..], arguments].concat();
+        Cli::try_parse_from(all).map(|cli| cli.tracing)
     }
 
     #[test]

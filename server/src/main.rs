@@ -56,8 +56,7 @@ fn start(config: Config) -> anyhow::Result<()> {
         anyhow::bail!("a TLS provider is installed already; please report it as a bug");
     }
     let traces = start_traces(&config).context("there are no traces; check --tracing-endpoint")?;
-    let log_level =
-        telemetry::install_logs(&config.log_level, config.log_format, traces.as_ref());
+    let log_level = telemetry::install_logs(&config.log_level, config.log_format, traces.as_ref());
     let log_level = log_level.context("check --log-level")?;
     let metrics = traces.as_ref().map(Traces::metrics);
     let ended = tokio::runtime::Builder::new_multi_thread()

@@ -96,7 +96,7 @@ impl Traces {
         S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
     {
         let filter = filter_fn(is_exported).with_max_level_hint(LevelFilter::INFO);
-        tracing_opentelemetry::layer()
+        tracing_opentelemetry::layer::<S>()
             .with_tracer(self.tracer.clone())
             .with_location(false)
             .with_threads(false)

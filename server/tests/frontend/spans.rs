@@ -17,8 +17,7 @@ use crate::support::{Options, start};
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SENDER: &str = "00f067aa0ba902b7";
 const PATH: &str = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/a/policyreports/b";
-const NAME: &str =
-    "GET /apis/wgpolicyk8s.io/{version}/namespaces/{namespace}/policyreports/{name}";
+const NAME: &str = "GET /apis/wgpolicyk8s.io/{version}/namespaces/{namespace}/policyreports/{name}";
 
 /// Has the spans of this thread, on which the test's server runs, go to `traces`.
 fn traced(traces: &Traces) -> DefaultGuard {
