@@ -200,6 +200,36 @@ mod tests {
         task.await.unwrap();
     }
 
+    /// Of the logs alone: the spans that are exported do not depend on it.
+    #[test]
+    fn the_level_is_changed_where_there_are_traces_too() {
+        let settings = traces::Settings {
+            endpoint: "http://127.0.0.1:1".parse().unwrap(),
+            rate_per_million: 0,
+            ca: None,
+        };
+        let service = traces::Service {
+            name: "test",
+            version: "1",
+            instance: None,
+        };
+        let export = Traces::start(settings, &service).unwrap();
+        let (layer, level) = started("warn");
+        let logs = lines::<Registry>(LogFormat::Text).with_filter(layer);
+        let both = tracing_subscriber::registry()
+            .with(logs)
+            .with(export.layer());
+        tracing::subscriber::with_default(both, || {
+            assert!(!tracing::enabled!(tracing::Level::INFO));
+            assert!(!tracing::info_span!(target: traces::TARGET, "a").is_disabled());
+            assert!(tracing::info_span!("of the log").is_disabled());
+            level.set("debug").unwrap();
+            assert!(tracing::enabled!(tracing::Level::DEBUG));
+            level.set("error").unwrap();
+            assert!(!tracing::info_span!(target: traces::TARGET, "b").is_disabled());
+        });
+    }
+
     #[test]
     fn a_filter_can_be_set_too() {
         let (_layer, level) = started("info");
