@@ -64,6 +64,8 @@ fn assert_refused(found: &[String], part: &str) {
 #[case::from_database(json!({"apis": [{"group": "a.b", "owner": "Server", "from": {"database": {"connectionSecretRef": {"name": "s"}, "clusterID": "0Aa00000-0000-0000-0000-000000000000"}}}]}))]
 #[case::network_policy(json!({"networkPolicy": {"enabled": true, "apiServerCIDRs": ["10.0.0.0/24", "fd00::/64"], "additionalPorts": [6432]}}))]
 #[case::monitoring(json!({"monitoring": {"prometheusRule": true, "labels": {"release": "a"}, "maxBackupAge": "192h"}}))]
+#[case::tracing(json!({"monitoring": {"tracing": {"endpoint": "http://collector:4318", "samplingRatePerMillion": 1_000_000}}}))]
+#[case::tracing_with_cas(json!({"monitoring": {"tracing": {"endpoint": "https://collector:4318", "caSecretRef": {"name": "ca"}}}}))]
 fn accepted(#[case] spec: Value) {
     assert_eq!(refusals(&object(spec), None), Vec::<String>::new());
 }
@@ -85,6 +87,7 @@ fn accepted(#[case] spec: Value) {
 #[case(json!({"migration": {"approval": "Automatic", "approvedPlan": "sha256:0"}}), "only with approval: Manual")]
 #[case(json!({"migration": {"soak": "9000h"}}), "must not be longer than 8784h")]
 #[case(json!({"monitoring": {"maxBackupAge": "9000h"}}), "must not be longer than 8784h")]
+#[case(json!({"monitoring": {"tracing": {"endpoint": "http://collector:4318", "caSecretRef": {"name": "ca"}}}}), "caSecretRef can only be set with an endpoint that begins with https://")]
 #[case(json!({"migration": {"drainWindow": "61m"}}), "must not be longer than 1h")]
 #[case(json!({"migration": {"source": {"after": "9000h"}}}), "must not be longer than 8784h")]
 #[case(json!({"tls": {"mode": "CertManager"}}), "certManager must be set with mode CertManager")]

@@ -60,6 +60,18 @@ pub const OPERATOR_CONFIG: &str = "reports-server-operator-config";
 /// The folder in which its keys are files.
 pub const OPERATOR_CONFIG_DIR: &str = "/etc/reports-server-operator";
 
+/// Environment variable of the operator with the address of a collector of traces.
+pub const TRACING_ENDPOINT_ENV: &str = "TRACING_ENDPOINT";
+/// Environment variable of the operator with the traces of a million that are recorded.
+pub const TRACING_RATE_ENV: &str = "TRACING_SAMPLING_RATE_PER_MILLION";
+/// Environment variable of the operator with the file of the collector's CAs.
+pub const TRACING_CA_FILE_ENV: &str = "TRACING_CA_FILE";
+
+/// Secret of the operator's namespace with the CAs of the collector; it need not exist.
+pub const TRACING_CA: &str = "reports-server-operator-tracing-ca";
+/// The folder in which its key `ca.crt` is a file.
+pub const TRACING_CA_DIR: &str = "/etc/reports-server-operator-tracing-ca";
+
 /// Service by which Prometheus finds the operator's metrics.
 pub const METRICS_SERVICE: &str = "reports-server-operator-metrics";
 /// Secret of the operator's namespace with the certificate of its metrics; it need not exist.

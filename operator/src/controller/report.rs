@@ -7,7 +7,7 @@ use kube::{Resource, ResourceExt};
 
 use super::status::{self, State, Written};
 use super::{Context, Error};
-use crate::events;
+use crate::{events, spans};
 
 /// Computes the status, writes it if it changed, and tells what changed.
 pub(super) async fn report(
@@ -15,6 +15,10 @@ pub(super) async fn report(
     ctx: &Context,
     state: &State<'_>,
 ) -> Result<(), Error> {
+    spans::part("status", tell(object, ctx, state)).await
+}
+
+async fn tell(object: &ReportsServer, ctx: &Context, state: &State<'_>) -> Result<(), Error> {
     let name = object.name_any();
     let groups = ctx.supervisor.status(&name);
     let status = status::compute(object, state, &groups, Timestamp::now());

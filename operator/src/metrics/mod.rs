@@ -140,6 +140,12 @@ impl Metrics {
         }
     }
 
+    /// Adds the metrics of another part, below the common prefix.
+    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        add(&mut registry);
+    }
+
     /// Starts to measure a reconciliation; it ends when the guard is dropped, also by an error.
     #[must_use]
     pub fn measure(&self) -> Measurement {

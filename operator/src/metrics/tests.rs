@@ -3,6 +3,7 @@
 use crds::v1alpha1::reasons::WRONG_PASSWORD;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
+use traces::ExportMetrics;
 
 use super::*;
 use crate::database::files::Problem;
@@ -43,6 +44,7 @@ fn every_metric_is_in_the_docs() {
     };
     metrics.database.observe("a", &known);
     metrics.database.examined("a", WRONG_PASSWORD);
+    metrics.register(|registry| ExportMetrics::default().register(registry));
     let text = metrics.encode().unwrap();
     let mut registered: Vec<&str> = text
         .lines()

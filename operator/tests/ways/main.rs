@@ -187,12 +187,55 @@ fn the_chart_has_prometheus_read_what_is_served() {
     assert!(!text.contains("tokenreviews"), "{text}");
 }
 
+/// The operator's traces: where they go, by which authorities, and through the policy.
+#[test]
+fn the_chart_has_the_operator_send_traces() {
+    let Some(tools) = Tools::find() else { return };
+    let names = |objects: &[Value]| {
+        let pod = &of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"];
+        let variables = pod["containers"][0]["env"].as_array().unwrap().iter();
+        let named = variables.map(|variable| {
+            let text = |key: &str| variable[key].as_str().unwrap_or_default().to_owned();
+            (text("name"), text("value"))
+        });
+        let named = named.filter(|(name, _)| name.starts_with("TRACING_"));
+        named.collect::<Vec<_>>()
+    };
+    assert!(names(&tools.helm(NAMESPACE, &[])).is_empty());
+    let full = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ways/full.yaml");
+    let full = tools.helm(NAMESPACE, &["--values", full]);
+    let expected = [
+        ("TRACING_ENDPOINT", "https://otel-collector.monitoring:4318"),
+        ("TRACING_SAMPLING_RATE_PER_MILLION", "250000"),
+        (
+            "TRACING_CA_FILE",
+            "/etc/reports-server-operator-tracing-ca/ca.crt",
+        ),
+    ];
+    let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(names(&full), expected);
+    let volumes = &of_kind(&full, "Deployment")[0]["spec"]["template"]["spec"]["volumes"];
+    assert_eq!(volumes[2]["secret"]["secretName"], "collector-ca");
+    for (endpoint, port) in [
+        ("http://collector:4318", 4318),
+        ("http://collector/otlp", 80),
+        ("https://collector", 443),
+    ] {
+        let endpoint = format!("tracing.endpoint={endpoint}");
+        let policy = ["--set", "networkPolicy.enabled=true", "--set", &endpoint];
+        let objects = tools.helm(NAMESPACE, &policy);
+        let egress = &of_kind(&objects, "NetworkPolicy")[0]["spec"]["egress"];
+        let ports = egress.as_array().unwrap().last().unwrap()["ports"].clone();
+        assert_eq!(ports, json!([{"port": port, "protocol": "TCP"}]));
+    }
+}
+
 /// A value that contradicts another is refused, and the refusal names the field.
 #[test]
 fn values_that_contradict_each_other_are_refused() {
     let Some(tools) = Tools::find() else { return };
     let digest = format!("images.server.digest=sha256:{}", "a".repeat(64));
-    let refused: [(&[&str], &str); 9] = [
+    let refused: [(&[&str], &str); 11] = [
         (&["podDisruptionBudget.enabled=true"], "/replicas"),
         (&["images.server.tag=v1", &digest], "/images/server/tag"),
         (&["serviceAccount.create=false"], "/serviceAccount/name"),
@@ -207,6 +250,11 @@ fn values_that_contradict_each_other_are_refused() {
         (
             &["metrics.secure=false", "metrics.certSecret=given"],
             "/metrics/certSecret",
+        ),
+        (&["tracing.endpoint=collector:4317"], "/tracing/endpoint"),
+        (
+            &["tracing.endpoint=http://c", "tracing.caSecret=given"],
+            "/tracing/endpoint",
         ),
     ];
     for (values, named) in refused {

@@ -25,6 +25,7 @@ mod namespaces;
 mod pages;
 mod patch;
 mod races;
+mod spans;
 mod sweep;
 mod update;
 mod versions;

@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::metadata::namespaced;
-use super::{Validated, scale, storage, template};
+use super::{Validated, collector, scale, storage, template};
 use crate::controller::validate::Backend;
 use crate::database::{embedded, moving, place};
 use crate::names::{CONTAINER_PORT, PORT_NAME};
@@ -134,6 +134,7 @@ fn volumes(spec: &Validated) -> Vec<Volume> {
         volumes.push(moving::volume(MOVE_VOLUME, spec.names.database_move()));
     }
     volumes.extend(copied(spec).then(copies));
+    volumes.extend(collector::volume(spec));
     volumes
 }
 
@@ -143,6 +144,8 @@ fn mounts(spec: &Validated) -> Vec<VolumeMount> {
         mounts.push(mount(MOVE_VOLUME, moving::DIRECTORY, true));
     }
     mounts.extend(copied(spec).then(|| mount(COPIES_VOLUME, embedded::COPIES, false)));
+    let ca = collector::volume(spec);
+    mounts.extend(ca.map(|_| mount(collector::CA_VOLUME, collector::CA_DIR, true)));
     mounts
 }
 
@@ -201,6 +204,7 @@ fn args(spec: &Validated) -> Vec<String> {
         format!("--tls-cert-file={CERT_DIR}/tls.crt"),
         format!("--tls-private-key-file={CERT_DIR}/tls.key"),
     ]);
+    args.extend(collector::args(spec));
     args
 }
 

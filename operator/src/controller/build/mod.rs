@@ -1,6 +1,7 @@
 //! Step 4 of a reconciliation: every child, as it should be. No client here, and no input but what
 //! passed validation; the same input gives the same bytes, so nothing is written twice.
 
+mod collector;
 mod config;
 mod control_api;
 mod deployment;

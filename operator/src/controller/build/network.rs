@@ -55,7 +55,8 @@ pub(super) fn policies(spec: &Validated, operator: &ServiceAccountRef) -> Vec<Ne
 fn server(spec: &Validated, network: &Network) -> NetworkPolicy {
     let egress = [dns(), api_servers(network)]
         .into_iter()
-        .chain(to_database(spec, network));
+        .chain(to_database(spec, network))
+        .chain(to_collector(spec, network));
     NetworkPolicy {
         metadata: namespaced(spec, spec.names.server()),
         spec: Some(NetworkPolicySpec {
@@ -119,6 +120,17 @@ fn to_database(spec: &Validated, network: &Network) -> Option<NetworkPolicyEgres
     };
     Some(NetworkPolicyEgressRule {
         to,
+        ports: Some(ports.into_iter().map(tcp).collect()),
+    })
+}
+
+/// Returns the rule to the collector of traces, which may be anywhere; none without one.
+fn to_collector(spec: &Validated, network: &Network) -> Option<NetworkPolicyEgressRule> {
+    let collector = &spec.tracing.as_ref()?.endpoint;
+    let mut ports = BTreeSet::from([i32::from(collector.port())]);
+    ports.extend(&network.additional_ports);
+    Some(NetworkPolicyEgressRule {
+        to: None,
         ports: Some(ports.into_iter().map(tcp).collect()),
     })
 }

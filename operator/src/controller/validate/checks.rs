@@ -93,6 +93,8 @@ fn network_out_of_place(spec: &ReportsServerSpec, mode: DatabaseMode) -> Vec<Str
     let policy = spec.network_policy.clone().unwrap_or_default();
     let external = mode == DatabaseMode::External;
     let embedded = mode == DatabaseMode::Embedded && has_jobs(spec);
+    let monitoring = spec.monitoring.as_ref();
+    let traced = monitoring.is_some_and(|monitoring| monitoring.tracing.is_some());
     let fields = [
         (
             policy.database_cidrs.is_some() && !external,
@@ -102,9 +104,10 @@ fn network_out_of_place(spec: &ReportsServerSpec, mode: DatabaseMode) -> Vec<Str
             policy.additional_ports.is_some()
                 && !external
                 && !embedded
-                && mode != DatabaseMode::Managed,
+                && mode != DatabaseMode::Managed
+                && !traced,
             "spec.networkPolicy.additionalPorts can only be set with spec.database.mode External, \
-             or Managed or Embedded for a bucket",
+             or Managed or Embedded for a bucket, or with spec.monitoring.tracing",
         ),
     ];
     let given = fields.into_iter().filter(|(given, _)| *given);

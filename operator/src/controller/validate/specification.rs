@@ -14,7 +14,7 @@ use kube::{Resource, ResourceExt};
 use super::certificates::Origin;
 use super::scale::Scale;
 use super::validated::{MoveProgress, PodSettings, Refusal, Validated, refuse};
-use super::{allowed, checks, network, scale};
+use super::{allowed, checks, collector, network, scale};
 use crate::controller::found::Dereferenced;
 use crate::database::embedded::{self, Embedded};
 use crate::database::place::{Connection, Database, Postgres, Storage};
@@ -47,6 +47,7 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
     let names = Names::new(&name);
     checks::sources(spec, &names)?;
     checks::pods(spec, &names)?;
+    let tracing = collector::of(spec)?;
     let confirmed = object
         .annotations()
         .get(crd_names::ANNOTATION_CONFIRM_DATA_DELETION);
@@ -79,6 +80,7 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
         retain_data: !(delete_data && confirmed == Some(&name)),
         network: network::of(spec, &found.api_server_ports),
         pod: pod_settings(spec, &effective, &found.default_image),
+        tracing,
         certs: certs::Policy {
             ca_validity: effective.ca_validity,
             cert_validity: effective.cert_validity,

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value};
 
 use super::certificates::Origin;
+use super::collector::Tracing;
 use super::network::Network;
 use super::postgres::{Reached, Route};
 use super::scale::Scale;
@@ -152,6 +153,8 @@ pub struct Validated {
     pub network: Option<Network>,
     /// The settings of the pods.
     pub pod: PodSettings,
+    /// The collector of traces.
+    pub tracing: Option<Tracing>,
     /// Lifetimes of certificates.
     pub certs: certs::Policy,
     /// The issuer of the server's certificate.

@@ -101,7 +101,7 @@ pub(super) fn marked(mut document: Document) -> Document {
 }
 
 /// The values of the Deployment.
-pub(super) const DEPLOYMENT: [Edit; 13] = [
+pub(super) const DEPLOYMENT: [Edit; 14] = [
     ("  replicas: 1\n", "  replicas: {{ .Values.replicas }}\n"),
     (
         "  template:\n    metadata:\n",
@@ -148,6 +148,16 @@ pub(super) const DEPLOYMENT: [Edit; 13] = [
         - name: LOG_LEVEL
           value: {{ .Values.logLevel | quote }}
         {{- end }}
+        {{- if .Values.tracing.endpoint }}
+        - name: TRACING_ENDPOINT
+          value: {{ .Values.tracing.endpoint | quote }}
+        - name: TRACING_SAMPLING_RATE_PER_MILLION
+          value: {{ .Values.tracing.samplingRatePerMillion | int | quote }}
+        {{- if .Values.tracing.caSecret }}
+        - name: TRACING_CA_FILE
+          value: /etc/reports-server-operator-tracing-ca/ca.crt
+        {{- end }}
+        {{- end }}
         {{- with .Values.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -177,6 +187,11 @@ pub(super) const DEPLOYMENT: [Edit; 13] = [
     (
         "secretName: reports-server-operator-metrics-cert\n",
         r#"secretName: {{ .Values.metrics.certSecret | default "reports-server-operator-metrics-cert" }}
+"#,
+    ),
+    (
+        "secretName: reports-server-operator-tracing-ca\n",
+        r#"secretName: {{ .Values.tracing.caSecret | default "reports-server-operator-tracing-ca" }}
 "#,
     ),
     (

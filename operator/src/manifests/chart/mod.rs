@@ -15,7 +15,9 @@ use super::place::Place;
 use super::render::{Document, rules_to_yaml};
 use super::rules;
 use crate::images::split;
-use crate::names::{METRICS_ACCESS_CLUSTER_ROLE, METRICS_CERT, METRICS_SERVICE, OPERATOR};
+use crate::names::{
+    METRICS_ACCESS_CLUSTER_ROLE, METRICS_CERT, METRICS_SERVICE, OPERATOR, TRACING_CA,
+};
 use crate::security;
 
 /// Files that are copied, with their marks filled in.
@@ -81,6 +83,7 @@ fn marks() -> Result<Vec<Mark>, Error> {
         ("@TARGET_LABEL@", crds::names::LABEL_TARGET.to_owned()),
         ("@METRICS_CERT@", METRICS_CERT.to_owned()),
         ("@METRICS_SERVICE@", METRICS_SERVICE.to_owned()),
+        ("@TRACING_CA@", TRACING_CA.to_owned()),
         ("@OPERATOR_IMAGE@", images.operator_image.clone()),
         ("@SERVER_IMAGE@", images.server_image.clone()),
         ("@POSTGRES_IMAGE@", images.postgres_image.clone()),

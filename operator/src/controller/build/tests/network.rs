@@ -20,7 +20,7 @@ use crate::names::Names;
 
 const TARGET: &str = "target";
 /// Ports that are tried at every peer; the last is nobody's.
-const PORTS: [i32; 9] = [53, 80, 443, 5432, 6432, 6443, 8080, 8443, 9999];
+const PORTS: [i32; 10] = [53, 80, 443, 4318, 5432, 6432, 6443, 8080, 8443, 9999];
 /// The words of the docs for an address that no policy names.
 const ANYWHERE: &str = "any address";
 
@@ -247,6 +247,13 @@ fn cloud_native_pg() -> Validated {
     spec
 }
 
+fn traced() -> Validated {
+    let mut network = policy();
+    network["additionalPorts"] = json!([6432]);
+    let collector = json!({"endpoint": "http://otel-collector.monitoring:4318"});
+    validated(json!({"networkPolicy": network, "monitoring": {"tracing": collector}}))
+}
+
 /// Returns the rows of the table in the docs: from, to and one port each.
 fn documented() -> BTreeSet<[String; 3]> {
     let text = include_str!("../../../../../docs/network.md");
@@ -271,6 +278,7 @@ fn what_the_docs_name_is_allowed_and_nothing_else() {
     allowed.extend(connections(&embedded()));
     allowed.extend(connections(&external()));
     allowed.extend(connections(&cloud_native_pg()));
+    allowed.extend(connections(&traced()));
     let documented = documented();
     let missing: Vec<_> = documented.difference(&allowed).collect();
     let more: Vec<_> = allowed.difference(&documented).collect();
@@ -284,6 +292,13 @@ fn reaches(spec: &Validated, from: &str, to: &str) -> Vec<String> {
     let found = connections(spec).into_iter();
     let found = found.filter(|[own, other, _]| own == from && other == to);
     found.map(|[_, _, port]| port).collect()
+}
+
+#[test]
+fn a_server_without_traces_needs_no_collector() {
+    let spec = validated(json!({"networkPolicy": policy()}));
+    assert_eq!(reaches(&spec, "server", ANYWHERE), ["53"]);
+    assert_eq!(reaches(&traced(), "server", ANYWHERE), ["4318", "53", "6432"]);
 }
 
 /// The addresses from which kube-apiservers call differ from cluster to cluster: a wrong guess

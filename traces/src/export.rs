@@ -1,0 +1,140 @@
+//! The exporter, with what becomes of its exports counted and told.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter};
+
+use super::metrics::ExportMetrics;
+
+/// Pause between two lines about exports that fail.
+const PAUSE: Duration = Duration::from_mins(1);
+
+/// The exporter, with what becomes of its exports counted and told.
+#[derive(Debug)]
+pub(super) struct Watched {
+    inner: opentelemetry_otlp::SpanExporter,
+    endpoint: String,
+    metrics: ExportMetrics,
+    failures: Mutex<Failures>,
+}
+
+impl Watched {
+    pub(super) fn new(
+        inner: opentelemetry_otlp::SpanExporter,
+        endpoint: String,
+        metrics: ExportMetrics,
+    ) -> Self {
+        Self {
+            inner,
+            endpoint,
+            metrics,
+            failures: Mutex::default(),
+        }
+    }
+
+    fn note(&self, spans: usize, result: &OTelSdkResult) {
+        let spans = u64::try_from(spans).unwrap_or(u64::MAX);
+        self.metrics.count(spans, result.is_ok());
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = match result {
+            Ok(()) => 0,
+            Err(_) => spans,
+        };
+        match (failures.to_tell(lost, Instant::now()), result) {
+            (Some(Line::Lost(spans)), Err(error)) => tracing::warn!(
+                %error,
+                spans,
+                endpoint = self.endpoint,
+                "traces are lost: the collector does not take them"
+            ),
+            (Some(Line::Over), _) => {
+                tracing::info!(endpoint = self.endpoint, "the collector takes traces again");
+            }
+            _ => {}
+        }
+    }
+}
+
+impl SpanExporter for Watched {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        let result = self.inner.export(batch).await;
+        self.note(spans, &result);
+        result
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.inner.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inner.set_resource(resource);
+    }
+}
+
+/// A line of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    /// So many spans were lost since the last one.
+    Lost(u64),
+    /// Nothing is lost any more.
+    Over,
+}
+
+/// The failures since the last success.
+#[derive(Debug, Default)]
+struct Failures {
+    /// The time of the last line about them.
+    told: Option<Instant>,
+    /// Spans that were lost since then.
+    untold: u64,
+}
+
+impl Failures {
+    /// Returns what is to be told after an export that has lost so many spans: the first failure, then
+    /// one line a minute, and the end.
+    fn to_tell(&mut self, lost: u64, now: Instant) -> Option<Line> {
+        if lost == 0 {
+            self.untold = 0;
+            return self.told.take().map(|_| Line::Over);
+        }
+        self.untold += lost;
+        if self.told.is_some_and(|told| now.duration_since(told) < PAUSE) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(Line::Lost(std::mem::take(&mut self.untold)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_at_first_then_once_a_minute_and_their_end() {
+        let (mut failures, start) = (Failures::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let steps = [
+            (0, 0, None),
+            (3, 1, Some(Line::Lost(3))),
+            (4, 6, None),
+            (5, 59, None),
+            (1, 61, Some(Line::Lost(10))),
+            (2, 70, None),
+            (0, 75, Some(Line::Over)),
+            (0, 80, None),
+            (7, 81, Some(Line::Lost(7))),
+        ];
+        for (lost, seconds, expected) in steps {
+            assert_eq!(failures.to_tell(lost, at(seconds)), expected, "at {seconds}");
+        }
+    }
+}
