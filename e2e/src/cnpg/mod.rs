@@ -1,8 +1,7 @@
-//! A replacement of `CloudNativePG`, which takes minutes for what it does: it does with a `Cluster`
-//! what a client can see of `CloudNativePG`, in seconds, on PostgreSQL servers that really run. The
-//! CRDs are the real ones where they are available. The real operator runs in the module
-//! `cloudnativepg_operator` of the tests on clusters, which holds Secrets and Services against those
-//! made here.
+//! A stand-in for `CloudNativePG`, which takes minutes: it does with a `Cluster` what a client can
+//! see of `CloudNativePG`, in seconds, on PostgreSQL servers that really run. The CRDs are the real
+//! ones where they are available. The tests `cloudnativepg_operator` run the real operator, and hold
+//! its Secrets and Services against those made here.
 //!
 //! Like the real one it makes the Secrets `NAME-app` and `NAME-ca` and the Services `NAME-rw`,
 //! `NAME-ro` and `NAME-r`, reports phase, primary and instances in the status, moves the primary,

@@ -13,8 +13,8 @@ const DEPLOYMENT: &str = "deployment/cnpg-controller-manager";
 /// The archives of the operator, and of PostgreSQL in two versions.
 const IMAGES: [&str; 3] = ["operator.tar", "postgres.tar", "postgres-next.tar"];
 
-/// Returns the folder that `hack/cluster parts cloudnativepg` prints, or nothing where the tests are
-/// to be left out.
+/// Returns the folder that `hack/cluster parts cloudnativepg` prints, or nothing where the tests
+/// are to be left out.
 pub fn parts() -> Option<PathBuf> {
     if !full() {
         println!("left out: the real CloudNativePG runs only with E2E_FULL (hack/test --full)");
