@@ -188,7 +188,8 @@ impl CloudNativePg {
         self.publish().await
     }
 
-    /// Installs certificates of a new CA on the servers, and the CA in `NAME-ca`.
+    /// Installs certificates of a new CA on the servers, and the CA in `NAME-ca`, as `CloudNativePG`
+    /// does when the Secrets of both are deleted.
     ///
     /// # Errors
     /// If one of them cannot be written.

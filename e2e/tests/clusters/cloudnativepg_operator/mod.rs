@@ -104,15 +104,19 @@ async fn its_operator_is_away(line: &Takeover) {
     line.follow("two servers", LIMIT, is_ready).await.unwrap();
 }
 
-/// `CloudNativePG` makes another CA when there is none any more, and certificates by it.
+/// `CloudNativePG` makes another CA when there is none any more, and certificates when there are
+/// none; it keeps those that the former CA has signed.
 async fn another_ca(line: &Takeover) {
-    let (ca, server) = (format!("{CLUSTER}-ca"), format!("{CLUSTER}-server"));
-    let authority = value_of(line, &ca, "ca.crt").await;
-    let certificate = value_of(line, &server, "tls.crt").await;
+    let secrets = ["ca", "server", "replication"].map(|name| format!("{CLUSTER}-{name}"));
+    let [ca, server, replication] = &secrets;
+    let authority = value_of(line, ca, "ca.crt").await;
+    let certificate = value_of(line, server, "tls.crt").await;
+    let client = value_of(line, replication, "tls.crt").await;
     let rotated = Box::pin(async {
-        kubectl(line, &["delete", "secret", &ca]).await;
-        another_value(line, &ca, "ca.crt", &authority).await;
-        another_value(line, &server, "tls.crt", &certificate).await;
+        kubectl(line, &["delete", "secret", ca, server, replication]).await;
+        another_value(line, ca, "ca.crt", &authority).await;
+        another_value(line, server, "tls.crt", &certificate).await;
+        another_value(line, replication, "tls.crt", &client).await;
         cluster_is(line, CLUSTER, "a healthy Cluster", is_healthy).await;
     });
     let account = under_load_within(LIMIT, line, "another CA", rotated).await;
