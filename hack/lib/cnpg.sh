@@ -175,8 +175,9 @@ cnpg_barman() {
 		dpkg-deb --fsys-tarfile "$package" | tar -C "$root" --keep-directory-symlink -xf - \
 			--exclude='./usr/share/doc/*' --exclude='./usr/share/man/*' --exclude='./usr/share/locale/*'
 	done
-	PYTHONDONTWRITEBYTECODE=1 chroot "$root" /usr/bin/python3 -c \
-		'import boto3, psycopg2, barman.cloud_providers.aws_s3' ||
+	# What it needs for a bucket is loaded only when it is used.
+	PYTHONDONTWRITEBYTECODE=1 quietly "$CACHE/logs/barman.log" chroot "$root" bash -c \
+		'python3 -c "import boto3, psycopg2, barman.cloud_providers.aws_s3" && barman-cloud-wal-archive --version' ||
 		die "packages are missing in CNPG_BARMAN_PACKAGES of hack/lib/cnpg.sh"
 }
 
