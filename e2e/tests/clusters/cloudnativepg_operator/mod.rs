@@ -87,9 +87,9 @@ async fn fail_over(line: &Takeover) {
 /// holds up nothing of ours.
 async fn its_operator_is_away(line: &Takeover) {
     install::end(line).await;
-    let resources = |replicas: u32| json!({"server": {"replicas": replicas}});
+    let servers = |number: u32| json!({"server": {"replicas": number}});
     let away = Box::pin(async {
-        line.patch_spec(resources(3)).await.unwrap();
+        line.patch_spec(servers(3)).await.unwrap();
         let deployment = faults::servers(line).await;
         let scaled = "--for=jsonpath={.spec.replicas}=3";
         kubectl(line, &["wait", scaled, &deployment, "--timeout=120s"]).await;
@@ -100,7 +100,7 @@ async fn its_operator_is_away(line: &Takeover) {
     let account = under_load_within(LIMIT, line, "CloudNativePG is away", away).await;
     assert!(account.is_clean(), "{account:#?}");
     install::start_again(line).await;
-    line.patch_spec(resources(2)).await.unwrap();
+    line.patch_spec(servers(2)).await.unwrap();
     line.follow("two servers", LIMIT, is_ready).await.unwrap();
 }
 
