@@ -27,9 +27,9 @@ pub(super) async fn apply(
         return Err(error);
     }
     let found = untyped::find(client, &resource, cluster).await?;
-    if !found.is_some_and(|found| cloudnativepg::is_as_wanted(&found, cluster)) {
-        return Err(error);
+    if found.is_some_and(|found| cloudnativepg::is_as_wanted(&found, cluster)) {
+        debug!(%error, "the Cluster is as wanted: it is applied when CloudNativePG answers again");
+        return Ok(());
     }
-    debug!(%error, "the Cluster is as wanted: it is applied when CloudNativePG answers again");
-    Ok(())
+    Err(error)
 }
