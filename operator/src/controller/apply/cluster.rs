@@ -8,9 +8,9 @@ use super::error::Error;
 use super::untyped;
 use crate::database::cloudnativepg;
 
-/// Applies it, unless it is somebody else's. `CloudNativePG` has to admit each write, and cannot while it
-/// does not run, as during its own update: a `Cluster` that is as wanted does not hold up the other
-/// children then.
+/// Applies it, unless it is somebody else's. `CloudNativePG` has to admit each write, and cannot
+/// while it does not run, as during its own update: a `Cluster` that is as wanted does not hold up
+/// the other children then.
 ///
 /// # Errors
 /// If it is somebody else's, or is refused.
