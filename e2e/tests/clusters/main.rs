@@ -18,6 +18,7 @@ mod certificates;
 mod chaos;
 mod client_go;
 mod cloudnativepg;
+mod cloudnativepg_operator;
 mod common;
 mod connection_age;
 mod crds;

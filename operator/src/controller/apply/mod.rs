@@ -2,6 +2,7 @@
 //! any more.
 
 mod certificate;
+mod cluster;
 mod embedded;
 mod error;
 mod managed;
@@ -30,9 +31,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{
-    DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
-};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -44,7 +43,6 @@ use super::build::{
 };
 use super::validate::{MoveProgress, Validated};
 use super::workload;
-use crate::database::cloudnativepg;
 
 #[cfg(test)]
 pub use certificate::remove_unasked as remove_unasked_certificate;
@@ -141,7 +139,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         None => None,
     };
     if let Some(cluster) = &cluster {
-        cloud_native_pg(client, cluster, &forced()).await?;
+        cluster::apply(client, cluster, &forced()).await?;
     }
     maybe(client, connection.as_ref()).await?;
     maybe(client, database_move.as_ref()).await?;
@@ -292,15 +290,6 @@ async fn named<K: Child>(api: &Api<K>, object: &K) -> Result<K, Error> {
 /// Returns how children are applied. Force: the fields that we build are ours, whoever wrote last.
 fn forced() -> PatchParams {
     PatchParams::apply(FIELD_MANAGER).force()
-}
-
-/// Applies a `Cluster` of `CloudNativePG`, unless it is somebody else's.
-async fn cloud_native_pg(
-    client: &Client,
-    cluster: &DynamicObject,
-    params: &PatchParams,
-) -> Result<(), Error> {
-    untyped::apply(client, &cloudnativepg::resource(), cluster, params).await
 }
 
 /// Makes sure that there is none of this name, or ours.
