@@ -7,6 +7,7 @@ mod readme;
 use serde::Serialize;
 
 use self::edits::{Edit, edited};
+use super::availability;
 use super::error::Error;
 use super::fill::{Mark, filled, indented};
 use super::installation::{Files, documents, monitor_document, policy_documents};
@@ -19,7 +20,7 @@ use crate::names::{METRICS_ACCESS_CLUSTER_ROLE, METRICS_CERT, METRICS_SERVICE, O
 use crate::security;
 
 /// Files that are copied, with their marks filled in.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 10] = [
     (".helmignore", include_str!("files/helmignore")),
     ("Chart.yaml", include_str!("files/Chart.yaml")),
     ("values.yaml", include_str!("files/values.yaml")),
@@ -38,10 +39,6 @@ const FILES: [(&str, &str); 11] = [
     (
         "templates/networkpolicy.yaml",
         include_str!("files/templates/networkpolicy.yaml"),
-    ),
-    (
-        "templates/poddisruptionbudget.yaml",
-        include_str!("files/templates/poddisruptionbudget.yaml"),
     ),
     (
         "templates/reportsserver.yaml",
@@ -96,6 +93,9 @@ fn marks() -> Result<Vec<Mark>, Error> {
     marks.push(("@POSTGRES_REGISTRY@", registry.to_owned()));
     marks.push(("@POSTGRES_REPOSITORY@", repository.to_owned()));
     marks.push(("@POSTGRES_TAG@", tag));
+    marks.push(("@REPLICAS@", availability::REPLICAS.to_string()));
+    marks.push(("@PRIORITY_CLASS@", availability::PRIORITY_CLASS.to_owned()));
+    marks.push(("@AFFINITY@", indented_yaml(&availability::affinity(), 2)?));
     marks.push(("@RESOURCES@", indented_yaml(&objects::resources(), 2)?));
     marks.push(("@POD_SECURITY@", indented_yaml(&security::pod(), 2)?));
     marks.push((
@@ -152,6 +152,14 @@ fn templates() -> Result<Files, Error> {
                 add(&mut files, "deployment", &text);
             }
             "Service" => add(&mut files, "service", &template(&document, &[])?),
+            "PodDisruptionBudget" => {
+                let text = when("podDisruptionBudget.enabled", &template(&document, &[])?);
+                add(&mut files, "poddisruptionbudget", &text);
+            }
+            "ResourceQuota" => {
+                let text = template(&document, &edits::PRIORITY_QUOTA)?;
+                add(&mut files, "resourcequota", &for_system_classes(&text));
+            }
             "ClusterRole" | "ClusterRoleBinding" if asks_for_readers(&document) => {
                 let text = template(&document, &[])?;
                 add(&mut files, "metricsaccess", &when("metrics.secure", &text));
@@ -194,6 +202,14 @@ fn add(files: &mut Files, name: &str, text: &str) {
 
 fn when(value: &str, text: &str) -> String {
     format!("{{{{- if .Values.{value} }}}}\n{text}{{{{- end }}}}\n")
+}
+
+/// Returns a template for priority classes of the system alone: those are the ones that clusters
+/// restrict.
+fn for_system_classes(text: &str) -> String {
+    let is_system = r#"hasPrefix "system-" .Values.priorityClassName"#;
+    let condition = format!("and .Values.priorityClassQuota ({is_system})");
+    format!("{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n")
 }
 
 /// Returns the template of one object: with the labels of the chart, its edits, and values in place
