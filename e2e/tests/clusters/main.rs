@@ -35,6 +35,7 @@ mod managed;
 mod many_back;
 mod migration;
 mod namespace;
+mod operators;
 mod patroni;
 mod policies;
 mod quickstart;
