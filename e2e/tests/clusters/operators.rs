@@ -139,12 +139,12 @@ impl Ground {
     }
 
     /// Waits until so many operators may be away at the same time.
-    async fn may_be_away(&self, number: IntOrString) {
+    async fn may_be_away(&self, number: &IntOrString) {
         let client = self.line.client.clone();
         let budgets: Api<PodDisruptionBudget> = Api::namespaced(client, OPERATOR_NAMESPACE);
         let is_so = |found: Option<&PodDisruptionBudget>| {
             let spec = found.and_then(|budget| budget.spec.as_ref());
-            spec.is_some_and(|spec| spec.max_unavailable.as_ref() == Some(&number))
+            spec.is_some_and(|spec| spec.max_unavailable.as_ref() == Some(number))
         };
         let is_so = await_condition(budgets, OPERATOR, is_so);
         let is_so = tokio::time::timeout(LIMIT, is_so).await;
@@ -225,12 +225,12 @@ async fn one_that_is_told_to_end_hands_over(ground: &Ground) {
 
 /// Where no other node takes an operator, the budget holds up nobody who drains the only one.
 async fn both_leave_a_node_that_is_drained(ground: &Ground) {
-    ground.may_be_away(IntOrString::Int(1)).await;
+    ground.may_be_away(&IntOrString::Int(1)).await;
     let selector = format!("--pod-selector={PODS}");
     let drain = ["drain", NODE_NAME, &selector, "--timeout=120s"];
     ground.line.cluster.kubectl(drain).await.unwrap();
     let all = IntOrString::String("100%".to_owned());
-    ground.may_be_away(all).await;
+    ground.may_be_away(&all).await;
     ground
         .line
         .cluster
@@ -238,6 +238,6 @@ async fn both_leave_a_node_that_is_drained(ground: &Ground) {
         .await
         .unwrap();
     ground.both_are_ready().await;
-    ground.may_be_away(IntOrString::Int(1)).await;
+    ground.may_be_away(&IntOrString::Int(1)).await;
     ground.goes_on("Info").await;
 }

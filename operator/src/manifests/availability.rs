@@ -40,14 +40,13 @@ pub(super) fn affinity() -> Affinity {
         topology_key: "kubernetes.io/hostname".to_owned(),
         ..PodAffinityTerm::default()
     };
+    let preferred = WeightedPodAffinityTerm {
+        pod_affinity_term: term,
+        weight: 100,
+    };
     Affinity {
         pod_anti_affinity: Some(PodAntiAffinity {
-            preferred_during_scheduling_ignored_during_execution: Some(vec![
-                WeightedPodAffinityTerm {
-                    pod_affinity_term: term,
-                    weight: 100,
-                },
-            ]),
+            preferred_during_scheduling_ignored_during_execution: Some(vec![preferred]),
             ..PodAntiAffinity::default()
         }),
         ..Affinity::default()

@@ -94,8 +94,10 @@ fn marks() -> Result<Vec<Mark>, Error> {
     marks.push(("@POSTGRES_REPOSITORY@", repository.to_owned()));
     marks.push(("@POSTGRES_TAG@", tag));
     marks.push(("@REPLICAS@", availability::REPLICAS.to_string()));
-    marks.push(("@PRIORITY_CLASS@", availability::PRIORITY_CLASS.to_owned()));
-    marks.push(("@AFFINITY@", indented_yaml(&availability::affinity(), 2)?));
+    let class = availability::PRIORITY_CLASS;
+    marks.push(("@PRIORITY_CLASS@", class.to_owned()));
+    let affinity = indented_yaml(&availability::affinity(), 2)?;
+    marks.push(("@AFFINITY@", affinity));
     marks.push(("@RESOURCES@", indented_yaml(&objects::resources(), 2)?));
     marks.push(("@POD_SECURITY@", indented_yaml(&security::pod(), 2)?));
     marks.push((
