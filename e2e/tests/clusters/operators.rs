@@ -174,11 +174,11 @@ async fn they_have_the_priority_of_the_system(ground: &Ground) {
         assert_eq!(class, Some("system-cluster-critical"));
         assert_eq!(spec.priority, Some(2_000_000_000));
     }
-    let used = "jsonpath={.status.used.pods}";
     let quota = format!("resourcequota/{OPERATOR}-critical-pods");
-    let arguments = ["-n", OPERATOR_NAMESPACE, "get", &quota, "-o", used];
-    let used = ground.line.cluster.kubectl(arguments).await.unwrap();
-    assert_eq!(used.trim(), "2");
+    let counted = "--for=jsonpath={.status.hard.pods}=1G";
+    let wait = ["wait", counted, &quota, "--timeout=60s"];
+    let arguments = [&["-n", OPERATOR_NAMESPACE][..], &wait].concat();
+    ground.line.cluster.kubectl(arguments).await.unwrap();
 }
 
 /// It believes that it leads, until it looks at the Lease.
