@@ -5,6 +5,7 @@ pub mod cert_manager;
 pub mod certs;
 pub mod controller;
 pub mod database;
+pub mod drains;
 pub mod events;
 pub mod http;
 pub mod images;

@@ -26,6 +26,9 @@ pub const METRICS_ACCESS_CLUSTER_ROLE: &str = "reports-server-operator:metrics-a
 /// Label by which a `ClusterRole` is aggregated into [`REPORTS_CLUSTER_ROLE`].
 pub const AGGREGATE_LABEL: &str = "rbac.reports-server.io/aggregate-to-operator";
 
+/// `ResourceQuota` of the operator's namespace that admits pods of its priority class.
+pub const PRIORITY_QUOTA: &str = "reports-server-operator-critical-pods";
+
 /// Name of the admission policy that refuses to delete a target namespace on which API groups depend,
 /// and of its binding.
 pub const NAMESPACE_GUARD: &str = "reports-server-target-namespaces";
@@ -110,6 +113,15 @@ pub const AUTH_DELEGATOR: &str = "system:auth-delegator";
 pub const AUTH_READER: &str = "extension-apiserver-authentication-reader";
 /// Namespace of [`AUTH_READER`].
 pub const KUBE_SYSTEM: &str = "kube-system";
+
+/// Returns the labels that select the operator's pods; never changed after the Deployment exists.
+#[must_use]
+pub fn operator_selector() -> BTreeMap<String, String> {
+    labels([
+        (names::LABEL_APP_NAME, OPERATOR),
+        (names::LABEL_APP_COMPONENT, "operator"),
+    ])
+}
 
 /// Names of the children of one `ReportsServer`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -37,6 +37,7 @@ mod managed;
 mod many_back;
 mod migration;
 mod namespace;
+mod operators;
 mod patroni;
 mod policies;
 mod quickstart;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::availability;
 use super::error::Error;
 use super::guard;
 use super::objects;
@@ -31,6 +32,8 @@ pub(super) fn documents(place: &Place) -> Result<Vec<Document>, Error> {
     documents.extend(roles(place));
     documents.extend([guard::policy(), guard::binding()]);
     documents.push(plain(&objects::metrics_service(place))?);
+    documents.push(plain(&availability::priority_quota(place))?);
+    documents.push(plain(&availability::disruption_budget(place))?);
     documents.push(plain(&objects::deployment(place))?);
     Ok(documents)
 }

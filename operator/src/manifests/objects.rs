@@ -15,12 +15,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
+use super::availability;
 use super::place::Place;
 use super::render::Document;
 use super::rules::Reasoned;
 use crate::names::{
     LOG_LEVEL_KEY, METRICS_CERT, METRICS_CERT_DIR, METRICS_SERVICE, OPERATOR, OPERATOR_CONFIG,
     OPERATOR_CONFIG_DIR, POSTGRES_IMAGE_ENV, SERVER_IMAGE_ENV, TRACING_CA, TRACING_CA_DIR,
+    operator_selector,
 };
 use crate::security;
 
@@ -48,13 +50,7 @@ fn labels() -> BTreeMap<String, String> {
 
 /// Returns the labels that select the operator's pods; never changed after the Deployment exists.
 pub(super) fn selector() -> BTreeMap<String, String> {
-    BTreeMap::from([
-        (crd_names::LABEL_APP_NAME.to_owned(), OPERATOR.to_owned()),
-        (
-            crd_names::LABEL_APP_COMPONENT.to_owned(),
-            "operator".to_owned(),
-        ),
-    ])
+    operator_selector()
 }
 
 /// Returns the metadata of an object of the installation.
@@ -153,7 +149,7 @@ pub(super) fn deployment(place: &Place) -> Deployment {
     Deployment {
         metadata: meta(OPERATOR, Some(&place.namespace)),
         spec: Some(DeploymentSpec {
-            replicas: Some(1),
+            replicas: Some(availability::REPLICAS),
             selector: LabelSelector {
                 match_labels: Some(selector()),
                 ..LabelSelector::default()
@@ -173,6 +169,8 @@ pub(super) fn deployment(place: &Place) -> Deployment {
 
 fn pod(place: &Place) -> PodSpec {
     PodSpec {
+        affinity: Some(availability::affinity()),
+        priority_class_name: Some(availability::PRIORITY_CLASS.to_owned()),
         service_account_name: Some(place.account.clone()),
         automount_service_account_token: Some(true),
         enable_service_links: Some(false),
@@ -342,16 +340,6 @@ pub(super) fn monitor(place: &Place) -> Value {
                 "tlsConfig": {"insecureSkipVerify": true},
             }],
         },
-    })
-}
-
-/// Returns the budget that keeps one of several operators when nodes are drained.
-pub(super) fn disruption_budget(place: &Place) -> Value {
-    json!({
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": meta(OPERATOR, Some(&place.namespace)),
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": selector()}},
     })
 }
 

@@ -104,11 +104,13 @@ fn a_mirror_is_the_only_registry() {
 #[test]
 fn overlays_add_what_they_say() {
     let Some(tools) = Tools::find() else { return };
-    let available = tools.kustomize("overlays/high-availability");
-    assert_eq!(of_kind(&available, "Deployment")[0]["spec"]["replicas"], 2);
-    let budget = &of_kind(&available, "PodDisruptionBudget")[0]["spec"];
-    let selector = &of_kind(&available, "Deployment")[0]["spec"]["selector"];
-    assert_eq!(budget["selector"], *selector);
+    let mut single = installed();
+    let deployment = single.iter_mut().find(|one| one["kind"] == "Deployment");
+    let replicas = &mut deployment.unwrap()["spec"]["replicas"];
+    assert_eq!(*replicas, 2);
+    *replicas = json!(1);
+    let overlay = tools.kustomize("overlays/single-operator");
+    assert_eq!(Objects::of(&overlay), Objects::of(&single));
     let monitoring = tools.kustomize("overlays/monitoring");
     assert_eq!(of_kind(&monitoring, "ServiceMonitor").len(), 1);
     let policies = parse(&manifests::admission_policies().unwrap());
@@ -126,6 +128,7 @@ fn the_chart_adds_what_its_values_say() {
     let objects = tools.helm_with_hooks(NAMESPACE, &["--values", full]);
     for (kind, count) in [
         ("PodDisruptionBudget", 1),
+        ("ResourceQuota", 1),
         ("NetworkPolicy", 1),
         ("Service", 1),
         ("ServiceMonitor", 1),
@@ -148,6 +151,55 @@ fn the_chart_adds_what_its_values_say() {
     let crd = &of_kind(&kept, "CustomResourceDefinition")[0]["metadata"];
     let policy = crd.pointer("/annotations/helm.sh~1resource-policy");
     assert_eq!(policy, Some(&json!("keep")));
+}
+
+/// Returns the template of the operator's pods, as the chart renders it.
+fn template(objects: &[Value]) -> &Value {
+    &of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"]
+}
+
+/// What the chart has for two operators can be left out, each by itself.
+#[test]
+fn the_chart_installs_one_operator_where_that_is_asked_for() {
+    let Some(tools) = Tools::find() else { return };
+    let single = tools.helm(NAMESPACE, &["--set", "replicas=1"]);
+    assert_eq!(of_kind(&single, "Deployment")[0]["spec"]["replicas"], 1);
+    // It may be away, so the budget holds up nobody who drains its node.
+    let budget = &of_kind(&single, "PodDisruptionBudget")[0]["spec"];
+    assert_eq!(budget["maxUnavailable"], 1);
+    let without = [
+        "podDisruptionBudget.enabled=false",
+        "priorityClassName=",
+        "affinity.podAntiAffinity=null",
+    ];
+    let without: Vec<&str> = without.iter().flat_map(|value| ["--set", value]).collect();
+    let without = tools.helm(NAMESPACE, &without);
+    for kind in ["PodDisruptionBudget", "ResourceQuota"] {
+        assert_eq!(of_kind(&without, kind).len(), 0, "{kind}");
+    }
+    for field in ["affinity", "priorityClassName"] {
+        assert_eq!(template(&without).get(field), None, "{field}");
+    }
+}
+
+/// A cluster that restricts priority classes finds a quota for the one of the values. An own class needs
+/// none.
+#[test]
+fn the_chart_has_a_quota_for_classes_of_the_system() {
+    let Some(tools) = Tools::find() else { return };
+    for (class, quotas) in [("system-node-critical", 1), ("own", 0)] {
+        let value = format!("priorityClassName={class}");
+        let objects = tools.helm(NAMESPACE, &["--set", &value]);
+        assert_eq!(template(&objects)["priorityClassName"], class);
+        let found = of_kind(&objects, "ResourceQuota");
+        assert_eq!(found.len(), quotas, "{class}");
+        for quota in found {
+            let admitted = quota.pointer("/spec/scopeSelector/matchExpressions/0/values");
+            assert_eq!(admitted, Some(&json!([class])));
+        }
+    }
+    let none = tools.helm(NAMESPACE, &["--set", "priorityClassQuota=false"]);
+    assert_eq!(of_kind(&none, "ResourceQuota").len(), 0);
 }
 
 /// Returns what the chart's monitor says of its endpoint.
@@ -236,7 +288,7 @@ fn values_that_contradict_each_other_are_refused() {
     let Some(tools) = Tools::find() else { return };
     let digest = format!("images.server.digest=sha256:{}", "a".repeat(64));
     let refused: [(&[&str], &str); 11] = [
-        (&["podDisruptionBudget.enabled=true"], "/replicas"),
+        (&["podDisruptionBudget.minAvailable=1"], "minAvailable"),
         (&["images.server.tag=v1", &digest], "/images/server/tag"),
         (&["serviceAccount.create=false"], "/serviceAccount/name"),
         (&["reportsServer.enabled=true"], "targetNamespace"),

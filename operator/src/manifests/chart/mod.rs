@@ -7,6 +7,7 @@ mod readme;
 use serde::Serialize;
 
 use self::edits::{Edit, edited};
+use super::availability;
 use super::error::Error;
 use super::fill::{Mark, filled, indented};
 use super::installation::{Files, documents, monitor_document, policy_documents};
@@ -21,7 +22,7 @@ use crate::names::{
 use crate::security;
 
 /// Files that are copied, with their marks filled in.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 10] = [
     (".helmignore", include_str!("files/helmignore")),
     ("Chart.yaml", include_str!("files/Chart.yaml")),
     ("values.yaml", include_str!("files/values.yaml")),
@@ -40,10 +41,6 @@ const FILES: [(&str, &str); 11] = [
     (
         "templates/networkpolicy.yaml",
         include_str!("files/templates/networkpolicy.yaml"),
-    ),
-    (
-        "templates/poddisruptionbudget.yaml",
-        include_str!("files/templates/poddisruptionbudget.yaml"),
     ),
     (
         "templates/reportsserver.yaml",
@@ -99,6 +96,11 @@ fn marks() -> Result<Vec<Mark>, Error> {
     marks.push(("@POSTGRES_REGISTRY@", registry.to_owned()));
     marks.push(("@POSTGRES_REPOSITORY@", repository.to_owned()));
     marks.push(("@POSTGRES_TAG@", tag));
+    marks.push(("@REPLICAS@", availability::REPLICAS.to_string()));
+    let class = availability::PRIORITY_CLASS;
+    marks.push(("@PRIORITY_CLASS@", class.to_owned()));
+    let affinity = indented_yaml(&availability::affinity(), 2)?;
+    marks.push(("@AFFINITY@", affinity));
     marks.push(("@RESOURCES@", indented_yaml(&objects::resources(), 2)?));
     marks.push(("@POD_SECURITY@", indented_yaml(&security::pod(), 2)?));
     marks.push((
@@ -155,6 +157,14 @@ fn templates() -> Result<Files, Error> {
                 add(&mut files, "deployment", &text);
             }
             "Service" => add(&mut files, "service", &template(&document, &[])?),
+            "PodDisruptionBudget" => {
+                let text = when("podDisruptionBudget.enabled", &template(&document, &[])?);
+                add(&mut files, "poddisruptionbudget", &text);
+            }
+            "ResourceQuota" => {
+                let text = template(&document, &edits::PRIORITY_QUOTA)?;
+                add(&mut files, "resourcequota", &for_system_classes(&text));
+            }
             "ClusterRole" | "ClusterRoleBinding" if asks_for_readers(&document) => {
                 let text = template(&document, &[])?;
                 add(&mut files, "metricsaccess", &when("metrics.secure", &text));
@@ -197,6 +207,14 @@ fn add(files: &mut Files, name: &str, text: &str) {
 
 fn when(value: &str, text: &str) -> String {
     format!("{{{{- if .Values.{value} }}}}\n{text}{{{{- end }}}}\n")
+}
+
+/// Returns a template for priority classes of the system alone: those are the ones that clusters
+/// restrict.
+fn for_system_classes(text: &str) -> String {
+    let is_system = r#"hasPrefix "system-" .Values.priorityClassName"#;
+    let condition = format!("and .Values.priorityClassQuota ({is_system})");
+    format!("{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n")
 }
 
 /// Returns the template of one object: with the labels of the chart, its edits, and values in place

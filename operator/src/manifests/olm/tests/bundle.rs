@@ -12,10 +12,11 @@ use crate::manifests::olm::release;
 use crate::names::IMAGE_REGISTRY;
 
 /// The kinds of our bundle; OLM installs all of them.
-const HELD: [&str; 6] = [
+const HELD: [&str; 7] = [
     "ClusterRole",
     "ClusterServiceVersion",
     "CustomResourceDefinition",
+    "PodDisruptionBudget",
     "Role",
     "RoleBinding",
     "Service",
