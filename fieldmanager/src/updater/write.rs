@@ -93,9 +93,11 @@ impl Versions {
 /// Returns whether a set has a part of the managed fields, which a new object does not have yet
 /// when it is compared.
 fn owns_entries(set: &FieldSet) -> bool {
+    let Some(of_metadata) = set.below(&PathElement::field("metadata")) else {
+        return false;
+    };
     let entries = PathElement::field("managedFields");
-    let of_metadata = set.below(&PathElement::field("metadata"));
-    of_metadata.is_some_and(|set| set.members().contains(&entries) || set.below(&entries).is_some())
+    of_metadata.members().contains(&entries) || of_metadata.below(&entries).is_some()
 }
 
 fn in_order(conflicts: BTreeMap<Manager, FieldSet>) -> Conflicts {

@@ -59,7 +59,13 @@ impl Collection<'_> {
         let key = self.storage_key(name, options.dry_run);
         let uid = meta::text(&object, "uid").to_owned();
         let named = update::version(&object).unwrap_or_default();
-        let mut object = Some(object);
+        let object = Value::Object(object);
+        if !options.dry_run
+            && let Some(stored) = self.unchanged(name, named, &object).await?
+        {
+            return Ok(Outcome::changed(Form::Stored(stored)));
+        }
+        let mut object = Some(into_fields(object));
         let replace = |old: Object| {
             let same = update::check_uid(&uid, &old, &key);
             same.map_err(|error| self.refuse(name, error))?;
@@ -85,8 +91,8 @@ impl Collection<'_> {
     }
 
     /// Changes the stored object by `change`, again where somebody else has changed it in the
-    /// meantime. The first attempt is on the state in memory, unless another version is `named`: the
-    /// database is asked for its newest state only for the next one.
+    /// meantime. The first attempt is on the state in memory, unless another version is `named`;
+    /// the database is asked for its newest state only for the next one.
     ///
     /// # Errors
     /// 404 where there is none (any more), and as [`Collection::change_once`].
@@ -99,7 +105,8 @@ impl Collection<'_> {
     ) -> Result<Outcome, ApiError> {
         let key = self.key(name);
         let known = self.resource.get(&key);
-        let mut known = known.filter(|stored| named.is_none_or(|rv| rv == stored.rv));
+        let is_meant = |rv| named.is_none_or(|named| named == rv);
+        let mut known = known.filter(|stored| is_meant(stored.rv));
         for _ in 0..MAX_ATTEMPTS {
             let (stored, basis) = if let Some(stored) = known.take() {
                 (stored, Basis::Known)
@@ -154,8 +161,8 @@ impl Collection<'_> {
         }
     }
 
-    /// Returns whether an answer about an object may be given without a write: it is as the database
-    /// has it.
+    /// Returns whether an answer about an object may be given without a write: it is as the
+    /// database has it.
     pub(super) async fn is_certain(
         &self,
         stored: &StoredObject,

@@ -25,6 +25,7 @@ mod pages;
 mod patch;
 mod races;
 mod sweep;
+mod unchanged;
 mod update;
 mod versions;
 mod watch;

@@ -220,7 +220,10 @@ async fn what_another_server_has_committed_is_patched_applied_and_deleted() {
             assert_eq!(object["summary"]["fail"], 7, "{round}");
         };
         match round / 3 % 4 {
-            0 => changed(second.merge_patch(&item(), &json!({"summary": {"fail": 7}})).await),
+            0 => {
+                let patch = json!({"summary": {"fail": 7}});
+                changed(second.merge_patch(&item(), &patch).await);
+            }
             1 => {
                 let patch = json!([{"op": "replace", "path": "/summary/fail", "value": 7}]);
                 changed(second.json_patch(&item(), &patch).await);

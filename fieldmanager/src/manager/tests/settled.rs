@@ -79,7 +79,9 @@ fn an_entry_of_a_version_that_is_gone_is_not_settled() {
 
 #[test]
 fn too_many_entries_are_not_settled() {
-    let entries: Vec<Value> = (0..11).map(|n| entry(&format!("m{n:02}"), &text())).collect();
+    let entries: Vec<Value> = (0..11)
+        .map(|n| entry(&format!("m{n:02}"), &text()))
+        .collect();
     assert!(field_manager().is_settled(&with(json!(entries[..10]))));
     assert!(!field_manager().is_settled(&with(json!(entries))));
 }
