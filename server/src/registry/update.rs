@@ -105,7 +105,7 @@ impl Collection<'_> {
     ) -> Result<Outcome, ApiError> {
         let key = self.key(name);
         let known = self.resource.get(&key);
-        let is_meant = |rv| named.is_none_or(|named| named == rv);
+        let is_meant = |rv: u64| named.is_none_or(|named| named == rv);
         let mut known = known.filter(|stored| is_meant(stored.rv));
         for _ in 0..MAX_ATTEMPTS {
             let (stored, basis) = if let Some(stored) = known.take() {
