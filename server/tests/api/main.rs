@@ -27,6 +27,7 @@ mod patch;
 mod races;
 mod spans;
 mod sweep;
+mod unchanged;
 mod update;
 mod versions;
 mod watch;

@@ -89,6 +89,15 @@ pub enum Dedup {
     Patched,
 }
 
+/// Returns whether an owner reference is there twice.
+#[must_use]
+pub fn has_duplicate_owners(object: &Object) -> bool {
+    let owners = meta::metadata(object).and_then(|m| m.get("ownerReferences"));
+    let owners = owners.and_then(Value::as_array).map(Vec::as_slice);
+    let owners = owners.unwrap_or_default();
+    (1..owners.len()).any(|index| owners[..index].contains(&owners[index]))
+}
+
 /// Removes owner references that are there twice, and returns the warning about it.
 pub fn dedup_owner_references(object: &mut Object, dedup: Dedup) -> Option<String> {
     let metadata = object.get_mut("metadata")?.as_object_mut()?;
@@ -177,9 +186,12 @@ mod tests {
         let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
         let other = json!({"apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "u"});
         let mut new = object(json!({"metadata": {"ownerReferences": [owner, other, owner]}}));
+        assert!(has_duplicate_owners(&new));
         let warning = dedup_owner_references(&mut new, Dedup::Received).unwrap();
         assert!(warning.ends_with("duplicate UID(s) observed: u"));
         assert_eq!(new["metadata"]["ownerReferences"], json!([owner, other]));
+        assert!(!has_duplicate_owners(&new));
+        assert!(!has_duplicate_owners(&object(json!({"metadata": {}}))));
         assert_eq!(dedup_owner_references(&mut new, Dedup::Received), None);
     }
 
