@@ -1,4 +1,4 @@
-//! The exporter, with what becomes of its exports counted and told.
+//! The exporter, with what becomes of its exports counted and logged.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::metrics::ExportMetrics;
 /// Pause between two lines about exports that fail.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// The exporter, with what becomes of its exports counted and told.
+/// The exporter, with what becomes of its exports counted and logged.
 #[derive(Debug)]
 pub(super) struct Watched {
     inner: opentelemetry_otlp::SpanExporter,
@@ -43,7 +43,7 @@ impl Watched {
             Ok(()) => 0,
             Err(_) => spans,
         };
-        match (failures.to_tell(lost, Instant::now()), result) {
+        match (failures.line_after(lost, Instant::now()), result) {
             (Some(Line::Lost(spans)), Err(error)) => tracing::warn!(
                 %error,
                 spans,
@@ -92,25 +92,28 @@ enum Line {
 #[derive(Debug, Default)]
 struct Failures {
     /// The time of the last line about them.
-    told: Option<Instant>,
+    logged: Option<Instant>,
     /// Spans that were lost since then.
-    untold: u64,
+    unlogged: u64,
 }
 
 impl Failures {
-    /// Returns what is to be told after an export that has lost so many spans: the first failure, then
+    /// Returns the line to log after an export that lost so many spans: the first failure, then
     /// one line a minute, and the end.
-    fn to_tell(&mut self, lost: u64, now: Instant) -> Option<Line> {
+    fn line_after(&mut self, lost: u64, now: Instant) -> Option<Line> {
         if lost == 0 {
-            self.untold = 0;
-            return self.told.take().map(|_| Line::Over);
+            self.unlogged = 0;
+            return self.logged.take().map(|_| Line::Over);
         }
-        self.untold += lost;
-        if self.told.is_some_and(|told| now.duration_since(told) < PAUSE) {
+        self.unlogged += lost;
+        if self
+            .logged
+            .is_some_and(|logged| now.duration_since(logged) < PAUSE)
+        {
             return None;
         }
-        self.told = Some(now);
-        Some(Line::Lost(std::mem::take(&mut self.untold)))
+        self.logged = Some(now);
+        Some(Line::Lost(std::mem::take(&mut self.unlogged)))
     }
 }
 
@@ -134,7 +137,11 @@ mod tests {
             (7, 81, Some(Line::Lost(7))),
         ];
         for (lost, seconds, expected) in steps {
-            assert_eq!(failures.to_tell(lost, at(seconds)), expected, "at {seconds}");
+            assert_eq!(
+                failures.line_after(lost, at(seconds)),
+                expected,
+                "at {seconds}"
+            );
         }
     }
 }

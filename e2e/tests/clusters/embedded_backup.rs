@@ -31,7 +31,10 @@ async fn send_backups_to(line: &Takeover, destination: &Value) {
     let spec = json!({"database": {"backup": {"destination": destination}}});
     let generation = patch(line, spec).await.metadata.generation;
     let carried_out = |server: &ReportsServer| {
-        let observed = server.status.as_ref().and_then(|own| own.observed_generation);
+        let observed = server
+            .status
+            .as_ref()
+            .and_then(|own| own.observed_generation);
         observed >= generation && is_ready(server)
     };
     line.follow("a server that makes copies", LIMIT, carried_out)

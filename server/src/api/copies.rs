@@ -71,11 +71,7 @@ impl Copies {
     }
 }
 
-async fn make(
-    store: Store,
-    path: PathBuf,
-    turn: OwnedSemaphorePermit,
-) -> Result<Copied, ApiError> {
+async fn make(store: Store, path: PathBuf, turn: OwnedSemaphorePermit) -> Result<Copied, ApiError> {
     // A process that was killed may have left one.
     remove(&path).await?;
     let written = store.write_copy(&path).await;

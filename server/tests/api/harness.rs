@@ -138,8 +138,7 @@ impl Server {
         let namespaces = Arc::new(Namespaces::default());
         let served = EffectiveDefinitions::fixed(effective).unwrap();
         Self {
-            api: Api::new(store.clone(), served.clone(), namespaces.clone())
-                .copying_to(dir.path()),
+            api: Api::new(store.clone(), served.clone(), namespaces.clone()).copying_to(dir.path()),
             store,
             served,
             namespaces,

@@ -4,10 +4,10 @@ use http::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode as SpanStatus;
 use serde_json::json;
+use traces::{MAX_RATE, Traces};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use traces::{MAX_RATE, Traces};
 
 use crate::support::client::request;
 use crate::support::collector::{Collector, attribute, hex};
@@ -55,7 +55,10 @@ async fn a_request_goes_on_with_the_trace_of_the_kube_apiserver() {
 
     let collected = collector.collected(traces).await;
     assert!(
-        collected.services.iter().all(|name| name == "reports-server"),
+        collected
+            .services
+            .iter()
+            .all(|name| name == "reports-server"),
         "{collected:?}"
     );
     let span = collected.span(NAME);
@@ -119,7 +122,10 @@ async fn errors_are_errors_and_probes_are_nothing() {
     let mut proxy = server.proxy().await;
     proxy.get("/readyz").await;
     let answer = proxy
-        .send(request("/apis/made.up/v1/things", &[("x-remote-user", "bob")]))
+        .send(request(
+            "/apis/made.up/v1/things",
+            &[("x-remote-user", "bob")],
+        ))
         .await;
     assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
     drop(guard);
@@ -131,7 +137,10 @@ async fn errors_are_errors_and_probes_are_nothing() {
     let review = collected.span("SubjectAccessReview");
     assert_eq!(review.status.as_ref().unwrap().code(), SpanStatus::Error);
     assert!(
-        collected.spans.iter().all(|span| hex(&span.trace_id) != TRACE),
+        collected
+            .spans
+            .iter()
+            .all(|span| hex(&span.trace_id) != TRACE),
         "{collected:?}"
     );
 }

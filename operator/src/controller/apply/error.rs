@@ -129,7 +129,11 @@ mod tests {
     #[rstest]
     #[case(500, "Internal error occurred: failed calling webhook \"m\": no", true)]
     #[case(500, "Internal error occurred: etcd", false)]
-    #[case(422, "admission webhook \"vcluster.cnpg.io\" denied the request: no", false)]
+    #[case(
+        422,
+        "admission webhook \"vcluster.cnpg.io\" denied the request: no",
+        false
+    )]
     fn a_webhook_that_refuses_has_answered(
         #[case] code: u16,
         #[case] message: &str,

@@ -202,11 +202,7 @@ async fn stateful_set(client: &Client, spec: &Validated) -> Result<Option<Statef
 }
 
 /// Returns whether the Job of this name, which restores the wanted backup, has succeeded.
-async fn restored(
-    client: &Client,
-    spec: &Validated,
-    name: Option<String>,
-) -> Result<bool, Error> {
+async fn restored(client: &Client, spec: &Validated, name: Option<String>) -> Result<bool, Error> {
     let Some(name) = name else {
         return Ok(false);
     };

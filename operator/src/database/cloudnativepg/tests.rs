@@ -132,7 +132,10 @@ fn a_cluster_with_more_than_is_asked_for_is_as_wanted() {
     other.data["spec"]["instances"] = json!(2);
     assert!(!is_as_wanted(&other, &wanted));
     let mut lacking = found.clone();
-    lacking.data["spec"].as_object_mut().unwrap().remove("storage");
+    lacking.data["spec"]
+        .as_object_mut()
+        .unwrap()
+        .remove("storage");
     assert!(!is_as_wanted(&lacking, &wanted));
     let mut unlabelled = found;
     unlabelled.metadata.labels = None;

@@ -217,7 +217,10 @@ mod tests {
 
     #[rstest]
     #[case::exists(known(true, None, false), "this database exists already")]
-    #[case::another(known(true, Some("done:other"), false), "has started with other already")]
+    #[case::another(
+        known(true, Some("done:other"), false),
+        "has started with other already"
+    )]
     fn a_database_in_use_is_not_overwritten(#[case] known: Known, #[case] words: &str) {
         let error = embedded().reconciled_with(known).unwrap_err();
         assert_eq!(error.reason, reasons::INVALID_SPEC);

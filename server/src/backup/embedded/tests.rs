@@ -173,7 +173,10 @@ async fn a_refusal_is_told_in_the_words_of_the_server() {
         retention_minutes: None,
     };
     let error = make(&options).await.unwrap_err();
-    assert!(error.to_string().contains("409 the reports are in"), "{error}");
+    assert!(
+        error.to_string().contains("409 the reports are in"),
+        "{error}"
+    );
     assert_eq!(fs::read_dir(backups.path()).unwrap().count(), 0);
 }
 
@@ -214,7 +217,12 @@ fn a_backup_tells_its_cluster() {
 fn the_arguments_of_jobs_are_taken() {
     Cli::command().debug_assert();
     let of_all = ["--name=n", "--directory=/backups", "--cluster-uid=u"];
-    let to_volume = ["make", "--server=https://h", "--ca-file=/ca", "--retention-minutes=1"];
+    let to_volume = [
+        "make",
+        "--server=https://h",
+        "--ca-file=/ca",
+        "--retention-minutes=1",
+    ];
     let restore = ["restore", "--database=/data/reports.db"];
     for own in [&to_volume[..], &to_volume[..3], &restore] {
         let args = ["backup"].iter().chain(own).chain(&of_all);

@@ -123,10 +123,12 @@ async fn a_move_is_not_continued() {
     let mut connection = SqliteConnection::connect(file.path().to_str().unwrap())
         .await
         .unwrap();
-    sqlx::query("INSERT INTO moves (id, source, attempt, identity, name) VALUES (1, 's', 1, 'i', '')")
-        .execute(&mut connection)
-        .await
-        .unwrap();
+    sqlx::query(
+        "INSERT INTO moves (id, source, attempt, identity, name) VALUES (1, 's', 1, 'i', '')",
+    )
+    .execute(&mut connection)
+    .await
+    .unwrap();
     connection.close().await.unwrap();
     let copy = copied(&bed, &other).await;
     bed.close().await;

@@ -109,11 +109,16 @@ fn a_backup_on_a_volume_is_a_copy_that_the_server_sends() {
     let server = value(&children.deployment)["spec"]["template"]["spec"].clone();
     let told = args(&server["containers"][0]);
     let directory = "/var/lib/reports-server-copies";
-    assert!(told.contains(&format!("--copy-dir={directory}")), "{told:?}");
+    assert!(
+        told.contains(&format!("--copy-dir={directory}")),
+        "{told:?}"
+    );
     let mounts = server["containers"][0]["volumeMounts"].as_array().unwrap();
     let mount = mounts.iter().find(|mount| mount["mountPath"] == directory);
     let volumes = server["volumes"].as_array().unwrap();
-    let volume = volumes.iter().find(|volume| volume["name"] == mount.unwrap()["name"]);
+    let volume = volumes
+        .iter()
+        .find(|volume| volume["name"] == mount.unwrap()["name"]);
     assert_eq!(volume.unwrap()["emptyDir"], json!({}));
 }
 
@@ -124,7 +129,10 @@ fn a_backup_in_a_bucket_is_carried_there_when_it_is_whole() {
     let pod = value(&template_of_backup(&own).spec);
     let copy = args(&pod["initContainers"][0]);
     assert_eq!(copy[..2], ["backup", "make"]);
-    assert!(!copy.iter().any(|arg| arg.contains("retention")), "{copy:?}");
+    assert!(
+        !copy.iter().any(|arg| arg.contains("retention")),
+        "{copy:?}"
+    );
     let put = args(&pod["containers"][0]);
     assert_eq!(put[..3], ["backup", "put", "--retention-minutes=120"]);
     assert!(put.contains(&"--prefix=west".to_owned()), "{put:?}");
@@ -147,7 +155,11 @@ fn a_backup_is_restored_before_the_server_starts() {
     let restore = args(&pod["containers"][0]);
     assert_eq!(
         restore[..3],
-        ["backup", "restore", "--database=/var/lib/reports-server/reports.db"]
+        [
+            "backup",
+            "restore",
+            "--database=/var/lib/reports-server/reports.db"
+        ]
     );
     let volumes = pod["volumes"].as_array().unwrap().iter();
     let claims = volumes.map(|own| &own["persistentVolumeClaim"]["claimName"]);

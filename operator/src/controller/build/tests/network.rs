@@ -298,7 +298,10 @@ fn reaches(spec: &Validated, from: &str, to: &str) -> Vec<String> {
 fn a_server_without_traces_needs_no_collector() {
     let spec = validated(json!({"networkPolicy": policy()}));
     assert_eq!(reaches(&spec, "server", ANYWHERE), ["53"]);
-    assert_eq!(reaches(&traced(), "server", ANYWHERE), ["4318", "53", "6432"]);
+    assert_eq!(
+        reaches(&traced(), "server", ANYWHERE),
+        ["4318", "53", "6432"]
+    );
 }
 
 /// The addresses from which kube-apiservers call differ from cluster to cluster: a wrong guess

@@ -94,7 +94,10 @@ fn a_server_learns_of_the_collector_of_traces() {
         "--tracing-endpoint=http://collector:4318",
         "--tracing-sampling-rate-per-million=0",
     ];
-    assert_eq!((args, volumes), (expected.map(str::to_owned).to_vec(), vec![]));
+    assert_eq!(
+        (args, volumes),
+        (expected.map(str::to_owned).to_vec(), vec![])
+    );
     let (args, volumes) = traced(&json!({"endpoint": "https://collector",
         "samplingRatePerMillion": 1000, "caSecretRef": {"name": "cas"}}));
     let expected = [
