@@ -43,8 +43,7 @@ impl Versions {
     pub(crate) fn keeps(&self, object: &Object<'_>, managers: &Managers) -> bool {
         let is_kept = |owned: &VersionedSet| !owned.set.is_empty() && !owns_entries(&owned.set);
         let reconciled = self.reconcile(object, managers);
-        reconciled.is_ok_and(|reconciled| reconciled == *managers)
-            && managers.values().all(is_kept)
+        reconciled.is_ok_and(|reconciled| reconciled == *managers) && managers.values().all(is_kept)
     }
 
     /// Takes from all managers but `manager` the fields that `new` changes. Without `force`, a

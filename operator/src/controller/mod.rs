@@ -71,7 +71,7 @@ async fn reconcile(
             return Err(Error::Unreadable { name, error });
         }
     };
-    spans::reconciliation(&object.name_any(), told(object, &ctx)).await
+    spans::reconciliation(&object.name_any(), Box::pin(told(object, &ctx))).await
 }
 
 /// Tries to reconcile, and tells in the status what goes wrong.

@@ -15,7 +15,7 @@ pub(super) async fn report(
     ctx: &Context,
     state: &State<'_>,
 ) -> Result<(), Error> {
-    spans::part("status", tell(object, ctx, state)).await
+    spans::part("status", Box::pin(tell(object, ctx, state))).await
 }
 
 async fn tell(object: &ReportsServer, ctx: &Context, state: &State<'_>) -> Result<(), Error> {

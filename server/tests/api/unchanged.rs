@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use reports_server::cluster::NamespacePhase;
-use reports_server::registry::{Collection, FieldValidation, Form, Outcome, Warnings, WriteOptions};
+use reports_server::registry::{
+    Collection, FieldValidation, Form, Outcome, Warnings, WriteOptions,
+};
 use serde_json::{Value, json};
 use storage::model::GroupResource;
 use tokio::time::Instant;
@@ -23,8 +25,8 @@ fn item() -> String {
 
 /// Sends an update to the registry. A dry run goes the long way, whatever it finds.
 async fn update(server: &Server, object: &Value, dry_run: bool) -> Result<Outcome, ApiError> {
-    let served = server.served.load();
-    let (effective, version) = served.version(GROUP, VERSION, PLURAL).unwrap();
+    let serving = server.served.load();
+    let (effective, version) = serving.version(GROUP, VERSION, PLURAL).unwrap();
     let definition = &effective.definition;
     let resource = GroupResource::new(GROUP, PLURAL);
     let resource = server.store.resource(&resource).unwrap();
@@ -216,7 +218,9 @@ async fn a_namespace_that_is_gone_takes_no_update_that_changes_nothing() {
     server.namespaces.set("default", NamespacePhase::Missing);
     let answer = server.put(&item(), &object).await.expect(404);
     assert_eq!(answer.message(), "namespaces \"default\" not found");
-    server.namespaces.set("default", NamespacePhase::Terminating);
+    server
+        .namespaces
+        .set("default", NamespacePhase::Terminating);
     let same = server.put(&item(), &object).await.expect(200).json();
     assert_eq!(same, object);
 }

@@ -306,8 +306,8 @@ impl<'a> Scene<'a> {
                 requests::with_body(Method::PUT, &path, JSON, &report)
             }
             Work::Patch => {
-                let patch = json!({"metadata": {"labels": {"scan": self.scan.to_string()}}});
-                requests::with_body(Method::PATCH, &path, MERGE_PATCH, &patch)
+                let labels = json!({"metadata": {"labels": {"scan": self.scan.to_string()}}});
+                requests::with_body(Method::PATCH, &path, MERGE_PATCH, &labels)
             }
             Work::Apply => {
                 let report = self.reports.scanned(self.reports.report(index), self.scan);
