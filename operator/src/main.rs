@@ -21,7 +21,7 @@ use reports_server_operator::logs::LogLevel;
 use reports_server_operator::metrics::Metrics;
 use reports_server_operator::migration::{Deps, HoldLock, Supervisor};
 use reports_server_operator::spans::TracingOptions;
-use reports_server_operator::{drains, installer, logs, names, operator_condition};
+use reports_server_operator::{installer, logs, names, operator_condition};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -329,20 +329,15 @@ impl Operator {
             supervisor,
             resolve,
         };
-        let budget = async {
-            drains::follow(client.clone(), &namespace).await;
-            std::future::pending::<()>().await;
-        };
         let told = async {
             if let Some(condition) = condition {
-                operator_condition::follow(client.clone(), &namespace, &condition).await;
+                operator_condition::follow(client, &namespace, &condition).await;
             }
             std::future::pending::<()>().await;
         };
         tokio::select! {
             () = controller::run(settings, self.stop.cancelled_owned()) => {}
             () = told => {}
-            () = budget => {}
         }
     }
 }
