@@ -276,17 +276,23 @@ impl Operator {
         let (stop, metrics) = (self.stop.clone(), self.metrics.clone());
         metrics.leading(true);
         let mut work = tokio::spawn(self.work(identity));
+        let overdue = async {
+            stop.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
         tokio::select! {
             // Losing the Lease ends the process at once: another operator may be at work already.
             ended = &mut task => {
+                metrics.leading(false);
                 work.abort();
                 return ended.context("the election failed")?.map_err(Into::into);
             }
+            // A signal ends it as well, and in time.
             ended = &mut work => ended.context("the controller failed")?,
-            () = stop.cancelled() => {
-                if tokio::time::timeout(GRACE, &mut work).await.is_err() {
-                    work.abort();
-                }
+            () = overdue => {
+                work.abort();
+                // Nothing of it goes on when another operator gets the Lease.
+                let _ = (&mut work).await;
             }
         }
         metrics.leading(false);
