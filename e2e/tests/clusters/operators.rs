@@ -109,6 +109,24 @@ impl Ground {
         assert_eq!(self.operators().await.len(), 2);
     }
 
+    /// Drains the only node of operators; returns whether it was done in time.
+    async fn drain(&self, limit: &str) -> bool {
+        let selector = format!("--pod-selector={PODS}");
+        let timeout = format!("--timeout={limit}");
+        let drain = ["drain", NODE_NAME, &selector, &timeout];
+        let drained = self.line.cluster.kubectl(drain).await;
+        if let Err(error) = &drained {
+            println!("{error}");
+        }
+        drained.is_ok()
+    }
+
+    /// Lets pods onto the node again.
+    async fn uncordon(&self) {
+        let uncordon = ["uncordon", NODE_NAME];
+        self.line.cluster.kubectl(uncordon).await.unwrap();
+    }
+
     async fn restarts(&self, pod: &str) -> i32 {
         let pod = self.pods().get(pod).await.unwrap();
         let containers = pod.status.and_then(|status| status.container_statuses);
@@ -146,6 +164,7 @@ async fn whatever_becomes_of_the_leader_the_other_goes_on() {
     Box::pin(one_that_is_lost_is_replaced(&ground)).await;
     Box::pin(one_that_is_told_to_end_hands_over(&ground)).await;
     Box::pin(both_leave_a_node_that_is_drained(&ground)).await;
+    Box::pin(with_a_budget_one_operator_leaves_it(&ground)).await;
     let account = witness.finish().await.unwrap();
     assert!(account.is_clean(), "{account:#?}");
 }
@@ -209,15 +228,24 @@ async fn one_that_is_told_to_end_hands_over(ground: &Ground) {
 
 /// Nothing in the installation holds up whoever drains the only node, and both are back when it is.
 async fn both_leave_a_node_that_is_drained(ground: &Ground) {
-    let selector = format!("--pod-selector={PODS}");
-    let drain = ["drain", NODE_NAME, &selector, "--timeout=120s"];
-    ground.line.cluster.kubectl(drain).await.unwrap();
-    ground
-        .line
-        .cluster
-        .kubectl(["uncordon", NODE_NAME])
-        .await
-        .unwrap();
+    assert!(ground.drain("120s").await);
+    ground.uncordon().await;
     ground.both_are_ready().await;
     ground.goes_on("Info").await;
+}
+
+/// A budget as that of the chart keeps the last of two on the only node, and one operator alone goes.
+async fn with_a_budget_one_operator_leaves_it(ground: &Ground) {
+    let budget = ["-n", OPERATOR_NAMESPACE, "create", "poddisruptionbudget"];
+    let selector = format!("--selector={PODS}");
+    let spec = [OPERATOR, &selector, "--max-unavailable=1"];
+    let create = [&budget[..], &spec].concat();
+    ground.line.cluster.kubectl(create).await.unwrap();
+    assert!(!ground.drain("30s").await, "both have left");
+    ground.line.scale_operator(1).await.unwrap();
+    assert!(ground.drain("120s").await);
+    ground.uncordon().await;
+    ground.line.scale_operator(2).await.unwrap();
+    ground.both_are_ready().await;
+    ground.goes_on("Debug").await;
 }
