@@ -3,8 +3,7 @@
 # tools.sh, apt.sh, and for images oci.sh and index.sh.
 
 # The operator adds a version to the CRDs of reports for as long as it needs etcd beside a switched API.
-# It has no right to create a CRD, and its own is OLM's. The server has a PodDisruptionBudget, and that of
-# the operators is widened while no node takes a second one.
+# It has no right to create a CRD, and its own is OLM's. The server has a PodDisruptionBudget.
 OLM_ACCEPTED=(
 	-accept 'CSV contains permissions to create CRD'
 	-accept 'RBAC includes permission to create/update poddisruptionbudgets'

@@ -93,13 +93,13 @@ impl Config {
         }
     }
 
-    /// Waits until other times are in force.
-    async fn changed(&self) {
+    /// Waits until other times than these are in force, also where that has come meanwhile.
+    async fn changed(&self, times: Times) {
         let Some(holding) = &self.holding else {
             return std::future::pending().await;
         };
         let mut holding = holding.clone();
-        let before = holding.borrow_and_update().is_some();
+        let before = times == HOLDING;
         if holding
             .wait_for(|now| now.is_some() != before)
             .await
@@ -143,6 +143,30 @@ struct Observed {
     since: Instant,
 }
 
+/// The term of a leader, by the record that it wrote last.
+#[derive(Clone, Copy)]
+struct Term {
+    /// Local time before the record was sent.
+    since: Instant,
+    /// The time that the leader goes on with this record.
+    length: Duration,
+}
+
+impl Term {
+    fn left(&self) -> Duration {
+        self.length.saturating_sub(self.since.elapsed())
+    }
+
+    /// Returns the one of two terms that ends first.
+    fn sooner(self, other: Self) -> Self {
+        if other.left() < self.left() {
+            other
+        } else {
+            self
+        }
+    }
+}
+
 struct Elector {
     api: Api<Lease>,
     config: Config,
@@ -155,50 +179,57 @@ impl Elector {
         leading: watch::Sender<bool>,
         release: CancellationToken,
     ) -> Result<(), Error> {
-        let mut renewed: Option<Instant> = None;
+        let mut held: Option<Term> = None;
         loop {
-            let attempt = Instant::now();
-            match self.try_acquire_or_renew().await {
+            let times = self.config.times();
+            let next = Term {
+                since: Instant::now(),
+                length: times.renew_deadline,
+            };
+            let patience = held.map_or(times.renew_deadline, |term| term.left());
+            match self.try_acquire_or_renew(times, patience).await {
                 Ok(true) => {
-                    if renewed.replace(attempt).is_none() {
+                    if held.replace(next).is_none() {
                         info!(identity = %self.config.identity, "leading");
                         leading.send_replace(true);
                     }
                 }
                 // Somebody else holds it: what we held is gone at once, not after the deadline.
-                Ok(false) if renewed.is_some() => return self.lost(&leading),
+                Ok(false) if held.is_some() => return lost(&leading, times),
                 Ok(false) => {}
-                Err(error) => warn!(%error, "the Lease could not be read or written; trying again"),
+                Err(error) => {
+                    warn!(%error, "the Lease could not be read or written; trying again");
+                    // It may have been written all the same, for a shorter time than before.
+                    held = held.map(|term| term.sooner(next));
+                }
             }
-            let times = self.config.times();
-            if renewed.is_some_and(|at| at.elapsed() >= times.renew_deadline) {
-                return self.lost(&leading);
+            let left = held.map_or(Duration::MAX, |term| term.left());
+            if left.is_zero() {
+                return lost(&leading, times);
             }
             tokio::select! {
                 () = release.cancelled() => {
                     leading.send_replace(false);
-                    if renewed.is_some() {
+                    if held.is_some() {
                         self.release().await;
                     }
                     return Ok(());
                 }
-                () = tokio::time::sleep(times.retry_period) => {}
-                () = self.config.changed(), if renewed.is_some() => {}
+                () = tokio::time::sleep(times.retry_period.min(left)) => {}
+                () = self.config.changed(times), if held.is_some() => {}
             }
         }
     }
 
-    fn lost(&self, leading: &watch::Sender<bool>) -> Result<(), Error> {
-        leading.send_replace(false);
-        Err(Error::Lost(self.config.times().renew_deadline))
-    }
-
-    /// Makes one attempt; returns true when this candidate holds the Lease afterwards. A request
-    /// that outlives the renew deadline counts as failed, so that a hanging connection cannot
-    /// prolong the term.
-    async fn try_acquire_or_renew(&mut self) -> Result<bool, kube::Error> {
-        let deadline = self.config.times().renew_deadline;
-        match tokio::time::timeout(deadline, self.attempt()).await {
+    /// Makes one attempt; returns true when this candidate holds the Lease afterwards. One that
+    /// outlives `patience`, which is what is left of the term, counts as failed: no hanging
+    /// connection prolongs a term, however late the attempt began.
+    async fn try_acquire_or_renew(
+        &mut self,
+        times: Times,
+        patience: Duration,
+    ) -> Result<bool, kube::Error> {
+        match tokio::time::timeout(patience, self.attempt(times)).await {
             Ok(result) => result,
             Err(_elapsed) => Err(kube::Error::Service(
                 "no answer within the renew deadline".into(),
@@ -206,7 +237,7 @@ impl Elector {
         }
     }
 
-    async fn attempt(&mut self) -> Result<bool, kube::Error> {
+    async fn attempt(&mut self, times: Times) -> Result<bool, kube::Error> {
         let now = Timestamp::now();
         let Some(lease) = self.api.get_opt(&self.config.name).await? else {
             let lease = Lease {
@@ -214,7 +245,7 @@ impl Elector {
                     name: Some(self.config.name.clone()),
                     ..ObjectMeta::default()
                 },
-                spec: Some(claim(None, &self.config, now)),
+                spec: Some(claim(None, &self.config.identity, times, now)),
             };
             let written = self.api.create(&PostParams::default(), &lease).await?;
             return Ok(self.holds(written));
@@ -223,7 +254,7 @@ impl Elector {
         if !may_claim(lease.spec.as_ref(), &self.config.identity, since.elapsed()) {
             return Ok(false);
         }
-        let spec = claim(lease.spec.as_ref(), &self.config, now);
+        let spec = claim(lease.spec.as_ref(), &self.config.identity, times, now);
         // The metadata goes back as read: its resourceVersion makes the write conditional.
         let lease = Lease {
             spec: Some(spec),
@@ -293,13 +324,19 @@ fn may_claim(record: Option<&LeaseSpec>, identity: &str, unchanged: Duration) ->
     unchanged >= Duration::from_secs(seconds)
 }
 
-/// Returns the record with this candidate as holder, renewed at `now`.
-fn claim(record: Option<&LeaseSpec>, config: &Config, now: Timestamp) -> LeaseSpec {
-    let held = record.filter(|r| r.holder_identity.as_deref() == Some(&config.identity));
+/// Tells that this candidate does not lead any more.
+fn lost(leading: &watch::Sender<bool>, times: Times) -> Result<(), Error> {
+    leading.send_replace(false);
+    Err(Error::Lost(times.renew_deadline))
+}
+
+/// Returns the record with `identity` as holder, renewed at `now`.
+fn claim(record: Option<&LeaseSpec>, identity: &str, times: Times, now: Timestamp) -> LeaseSpec {
+    let held = record.filter(|r| r.holder_identity.as_deref() == Some(identity));
     let transitions = record.and_then(|r| r.lease_transitions).unwrap_or(0);
     LeaseSpec {
-        holder_identity: Some(config.identity.clone()),
-        lease_duration_seconds: i32::try_from(config.times().lease_duration.as_secs()).ok(),
+        holder_identity: Some(identity.to_owned()),
+        lease_duration_seconds: i32::try_from(times.lease_duration.as_secs()).ok(),
         acquire_time: held
             .and_then(|r| r.acquire_time.clone())
             .or(Some(MicroTime(now))),
@@ -358,22 +395,27 @@ mod tests {
             holding: Some(holding),
             ..Config::new("ns", "lease", "me")
         };
-        let seconds = || claim(None, &config, Timestamp::UNIX_EPOCH).lease_duration_seconds;
+        let seconds = || {
+            let record = claim(None, "me", config.times(), Timestamp::UNIX_EPOCH);
+            record.lease_duration_seconds
+        };
         assert_eq!(seconds(), Some(15));
-        tokio::join!(config.changed(), async {
+        tokio::join!(config.changed(config.times()), async {
             holder.send_replace(Some("g.io".to_owned()));
         });
         assert_eq!(seconds(), Some(8));
+        // A change that came during an attempt is not missed.
+        config.changed(Config::new("ns", "lease", "me").times()).await;
     }
 
     #[test]
     fn a_renewal_keeps_the_time_of_acquisition_and_a_takeover_counts() {
-        let config = Config::new("ns", "lease", "me");
+        let times = Config::new("ns", "lease", "me").times();
         let now = Timestamp::from_second(1_000).unwrap();
-        let renewed = claim(Some(&record("me")), &config, now);
+        let renewed = claim(Some(&record("me")), "me", times, now);
         assert_eq!(renewed.acquire_time, Some(MicroTime(Timestamp::UNIX_EPOCH)));
         assert_eq!(renewed.lease_transitions, Some(3));
-        let taken = claim(Some(&record("other")), &config, now);
+        let taken = claim(Some(&record("other")), "me", times, now);
         assert_eq!(taken.acquire_time, Some(MicroTime(now)));
         assert_eq!(taken.lease_transitions, Some(4));
     }
@@ -453,6 +495,49 @@ mod tests {
         assert!(matches!(ended.unwrap().unwrap(), Err(Error::Lost(_))));
         assert!(!*candidate.leading.borrow());
         refuse.abort();
+    }
+
+    /// Others count from the last renewal that they saw, however late the leader tries again.
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_that_begins_late_does_not_prolong_the_term() {
+        let (client, mut server) = pair();
+        let config = Config::new("ns", "lease", "me");
+        let Candidate { leading: _, task } = campaign(client, config, CancellationToken::new());
+        server.next().await.answer(200, &lease("1", ""));
+        let began = Instant::now();
+        server.next().await.answer(200, &lease("2", "me"));
+        while began.elapsed() < Duration::from_secs(5) {
+            server.next().await.refuse(500, "InternalError");
+        }
+        // The next attempt has no answer.
+        let _unanswered = server.next().await;
+        let ended = task.await.unwrap();
+        assert!(matches!(ended, Err(Error::Lost(_))));
+        let term = began.elapsed();
+        assert!(term <= Duration::from_millis(10_100), "{term:?}");
+    }
+
+    /// The record in the cluster says for how long others wait, whatever holds from now on.
+    #[tokio::test(start_paused = true)]
+    async fn a_short_lease_stays_short_until_a_longer_one_is_written() {
+        let (client, mut server) = pair();
+        let (holder, holding) = watch::channel(Some("g.io".to_owned()));
+        let config = Config {
+            holding: Some(holding),
+            ..Config::new("ns", "lease", "me")
+        };
+        let Candidate { leading: _, task } = campaign(client, config, CancellationToken::new());
+        server.next().await.answer(200, &lease("1", ""));
+        let began = Instant::now();
+        let take = server.next().await;
+        assert_eq!(take.body["spec"]["leaseDurationSeconds"], 8);
+        take.answer(200, &lease("2", "me"));
+        holder.send_replace(None);
+        let _unanswered = server.next().await;
+        let ended = task.await.unwrap();
+        assert!(matches!(ended, Err(Error::Lost(_))));
+        let term = began.elapsed();
+        assert!(term <= Duration::from_millis(7_100), "{term:?}");
     }
 
     #[tokio::test]

@@ -5,7 +5,6 @@ pub mod cert_manager;
 pub mod certs;
 pub mod controller;
 pub mod database;
-pub mod drains;
 pub mod events;
 pub mod http;
 pub mod images;

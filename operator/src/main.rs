@@ -21,7 +21,7 @@ use reports_server_operator::logs::LogLevel;
 use reports_server_operator::metrics::Metrics;
 use reports_server_operator::migration::{Deps, HoldLock, Supervisor};
 use reports_server_operator::spans::TracingOptions;
-use reports_server_operator::{drains, installer, logs, names, operator_condition};
+use reports_server_operator::{installer, logs, names, operator_condition};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -276,17 +276,23 @@ impl Operator {
         let (stop, metrics) = (self.stop.clone(), self.metrics.clone());
         metrics.leading(true);
         let mut work = tokio::spawn(self.work(identity));
+        let overdue = async {
+            stop.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
         tokio::select! {
             // Losing the Lease ends the process at once: another operator may be at work already.
             ended = &mut task => {
+                metrics.leading(false);
                 work.abort();
                 return ended.context("the election failed")?.map_err(Into::into);
             }
+            // A signal ends it as well, and in time.
             ended = &mut work => ended.context("the controller failed")?,
-            () = stop.cancelled() => {
-                if tokio::time::timeout(GRACE, &mut work).await.is_err() {
-                    work.abort();
-                }
+            () = overdue => {
+                work.abort();
+                // Nothing of it goes on when another operator gets the Lease.
+                let _ = (&mut work).await;
             }
         }
         metrics.leading(false);
@@ -329,20 +335,15 @@ impl Operator {
             supervisor,
             resolve,
         };
-        let budget = async {
-            drains::follow(client.clone(), &namespace).await;
-            std::future::pending::<()>().await;
-        };
         let told = async {
             if let Some(condition) = condition {
-                operator_condition::follow(client.clone(), &namespace, &condition).await;
+                operator_condition::follow(client, &namespace, &condition).await;
             }
             std::future::pending::<()>().await;
         };
         tokio::select! {
             () = controller::run(settings, self.stop.cancelled_owned()) => {}
             () = told => {}
-            () = budget => {}
         }
     }
 }

@@ -114,15 +114,6 @@ pub const AUTH_READER: &str = "extension-apiserver-authentication-reader";
 /// Namespace of [`AUTH_READER`].
 pub const KUBE_SYSTEM: &str = "kube-system";
 
-/// Returns the labels that select the operator's pods; never changed after the Deployment exists.
-#[must_use]
-pub fn operator_selector() -> BTreeMap<String, String> {
-    labels([
-        (names::LABEL_APP_NAME, OPERATOR),
-        (names::LABEL_APP_COMPONENT, "operator"),
-    ])
-}
-
 /// Names of the children of one `ReportsServer`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {

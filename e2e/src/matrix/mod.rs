@@ -153,19 +153,13 @@ impl Attempt<'_> {
         Ok(line.follow_to_ready(LIMIT).await?)
     }
 
-    /// Waits until two operators are available, also where the release before has one, and until their
-    /// budget counts both.
+    /// Waits until two operators are available, also where the release before has one.
     async fn has_two_operators(&self) -> Result<(), MatrixError> {
-        for (object, field) in [
-            ("deployment", "availableReplicas"),
-            ("poddisruptionbudget", "currentHealthy"),
-        ] {
-            let object = format!("{object}/reports-server-operator");
-            let reached = format!("--for=jsonpath={{.status.{field}}}=2");
-            let wait = ["wait", &reached, &object, "--timeout=120s"];
-            let arguments = [&["-n", OPERATOR_NAMESPACE][..], &wait].concat();
-            self.line.cluster.kubectl(arguments).await?;
-        }
+        let reached = "--for=jsonpath={.status.availableReplicas}=2";
+        let deployment = "deployment/reports-server-operator";
+        let wait = ["wait", reached, deployment, "--timeout=120s"];
+        let arguments = [&["-n", OPERATOR_NAMESPACE][..], &wait].concat();
+        self.line.cluster.kubectl(arguments).await?;
         Ok(())
     }
 

@@ -8,11 +8,8 @@ use crds::names;
 use e2e::takeover::{NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, is_ready};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
-use kube::runtime::wait::await_condition;
 use serde_json::json;
 use testcluster::Signal;
 use testcluster::network::NODE_NAME;
@@ -27,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 const EXPIRED: Duration = Duration::from_secs(25);
 /// The same when the first gives the Lease up.
 const HANDED_OVER: Duration = Duration::from_secs(10);
-/// Name of the operators' Deployment and budget in `manifests/install.yaml`; that of the quota begins so.
+/// Name of the operators' Deployment in `manifests/install.yaml`; that of the quota begins so.
 const OPERATOR: &str = "reports-server-operator";
 const CONTAINER: &str = "operator";
 const PODS: &str = "app.kubernetes.io/component=operator";
@@ -112,6 +109,24 @@ impl Ground {
         assert_eq!(self.operators().await.len(), 2);
     }
 
+    /// Drains the only node of operators; returns whether it was done in time.
+    async fn drain(&self, limit: &str) -> bool {
+        let selector = format!("--pod-selector={PODS}");
+        let timeout = format!("--timeout={limit}");
+        let drain = ["drain", NODE_NAME, &selector, &timeout];
+        let drained = self.line.cluster.kubectl(drain).await;
+        if let Err(error) = &drained {
+            println!("{error}");
+        }
+        drained.is_ok()
+    }
+
+    /// Lets pods onto the node again.
+    async fn uncordon(&self) {
+        let uncordon = ["uncordon", NODE_NAME];
+        self.line.cluster.kubectl(uncordon).await.unwrap();
+    }
+
     async fn restarts(&self, pod: &str) -> i32 {
         let pod = self.pods().get(pod).await.unwrap();
         let containers = pod.status.and_then(|status| status.container_statuses);
@@ -137,19 +152,6 @@ impl Ground {
             leader: self.line.leader().await.unwrap(),
         }
     }
-
-    /// Waits until so many operators may be away at the same time.
-    async fn may_be_away(&self, number: &IntOrString) {
-        let client = self.line.client.clone();
-        let budgets: Api<PodDisruptionBudget> = Api::namespaced(client, OPERATOR_NAMESPACE);
-        let is_so = |found: Option<&PodDisruptionBudget>| {
-            let spec = found.and_then(|budget| budget.spec.as_ref());
-            spec.is_some_and(|spec| spec.max_unavailable.as_ref() == Some(number))
-        };
-        let is_so = await_condition(budgets, OPERATOR, is_so);
-        let is_so = tokio::time::timeout(LIMIT, is_so).await;
-        is_so.expect("the number in time").unwrap();
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,6 +164,7 @@ async fn whatever_becomes_of_the_leader_the_other_goes_on() {
     Box::pin(one_that_is_lost_is_replaced(&ground)).await;
     Box::pin(one_that_is_told_to_end_hands_over(&ground)).await;
     Box::pin(both_leave_a_node_that_is_drained(&ground)).await;
+    Box::pin(with_a_budget_one_operator_leaves_it(&ground)).await;
     let account = witness.finish().await.unwrap();
     assert!(account.is_clean(), "{account:#?}");
 }
@@ -223,21 +226,26 @@ async fn one_that_is_told_to_end_hands_over(ground: &Ground) {
     ground.both_are_ready().await;
 }
 
-/// Where no other node takes an operator, the budget holds up nobody who drains the only one.
+/// Nothing in the installation holds up whoever drains the only node, and both are back when it is.
 async fn both_leave_a_node_that_is_drained(ground: &Ground) {
-    ground.may_be_away(&IntOrString::Int(1)).await;
-    let selector = format!("--pod-selector={PODS}");
-    let drain = ["drain", NODE_NAME, &selector, "--timeout=120s"];
-    ground.line.cluster.kubectl(drain).await.unwrap();
-    let all = IntOrString::String("100%".to_owned());
-    ground.may_be_away(&all).await;
-    ground
-        .line
-        .cluster
-        .kubectl(["uncordon", NODE_NAME])
-        .await
-        .unwrap();
+    assert!(ground.drain("120s").await);
+    ground.uncordon().await;
     ground.both_are_ready().await;
-    ground.may_be_away(&IntOrString::Int(1)).await;
     ground.goes_on("Info").await;
+}
+
+/// A budget as that of the chart keeps the last of two on the only node, and one operator alone goes.
+async fn with_a_budget_one_operator_leaves_it(ground: &Ground) {
+    let budget = ["-n", OPERATOR_NAMESPACE, "create", "poddisruptionbudget"];
+    let selector = format!("--selector={PODS}");
+    let spec = [OPERATOR, &selector, "--max-unavailable=1"];
+    let create = [&budget[..], &spec].concat();
+    ground.line.cluster.kubectl(create).await.unwrap();
+    assert!(!ground.drain("30s").await, "both have left");
+    ground.line.scale_operator(1).await.unwrap();
+    assert!(ground.drain("120s").await);
+    ground.uncordon().await;
+    ground.line.scale_operator(2).await.unwrap();
+    ground.both_are_ready().await;
+    ground.goes_on("Debug").await;
 }

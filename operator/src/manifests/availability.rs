@@ -1,5 +1,5 @@
 //! The objects and fields that keep an operator at work while nodes come and go: number, spread,
-//! budget and priority.
+//! priority, and the budget of the chart.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,6 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::objects::{meta, selector};
 use super::place::Place;
-use crate::drains;
 use crate::names::{OPERATOR, PRIORITY_QUOTA};
 
 /// Number of operators: one leads, the other waits for its Lease.
@@ -53,14 +52,14 @@ pub(super) fn affinity() -> Affinity {
     }
 }
 
-/// Returns the budget by which nodes are drained of operators one after the other. It counts those that
-/// may be away, so one operator alone can always be moved; [`drains`] says what lets the last of
-/// several go.
+/// Returns the budget by which nodes are drained of operators one after the other, for those who ask the
+/// chart for one: it keeps the last of several on a node for as long as no other node takes one. It
+/// counts those that may be away, so one operator alone can always be moved.
 pub(super) fn disruption_budget(place: &Place) -> PodDisruptionBudget {
     PodDisruptionBudget {
         metadata: meta(OPERATOR, Some(&place.namespace)),
         spec: Some(PodDisruptionBudgetSpec {
-            max_unavailable: Some(IntOrString::Int(drains::ONE)),
+            max_unavailable: Some(IntOrString::Int(1)),
             selector: Some(pods()),
             // A pod that does not work anyway is no reason to keep a node from being drained.
             unhealthy_pod_eviction_policy: Some("AlwaysAllow".to_owned()),

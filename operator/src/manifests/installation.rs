@@ -33,7 +33,6 @@ pub(super) fn documents(place: &Place) -> Result<Vec<Document>, Error> {
     documents.extend([guard::policy(), guard::binding()]);
     documents.push(plain(&objects::metrics_service(place))?);
     documents.push(plain(&availability::priority_quota(place))?);
-    documents.push(plain(&availability::disruption_budget(place))?);
     documents.push(plain(&objects::deployment(place))?);
     Ok(documents)
 }
@@ -114,6 +113,11 @@ fn plain<T: Serialize>(object: &T) -> Result<Document, Error> {
 /// Returns the object that has Prometheus scrape the operator.
 pub(super) fn monitor_document(place: &Place) -> Document {
     Document::plain(objects::monitor(place))
+}
+
+/// Returns the budget of the operators, which no installation has unasked.
+pub(super) fn budget_document(place: &Place) -> Result<Document, Error> {
+    plain(&availability::disruption_budget(place))
 }
 
 /// Returns a YAML stream of documents below a header.

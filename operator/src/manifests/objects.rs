@@ -22,7 +22,6 @@ use super::rules::Reasoned;
 use crate::names::{
     LOG_LEVEL_KEY, METRICS_CERT, METRICS_CERT_DIR, METRICS_SERVICE, OPERATOR, OPERATOR_CONFIG,
     OPERATOR_CONFIG_DIR, POSTGRES_IMAGE_ENV, SERVER_IMAGE_ENV, TRACING_CA, TRACING_CA_DIR,
-    operator_selector,
 };
 use crate::security;
 
@@ -50,7 +49,13 @@ fn labels() -> BTreeMap<String, String> {
 
 /// Returns the labels that select the operator's pods; never changed after the Deployment exists.
 pub(super) fn selector() -> BTreeMap<String, String> {
-    operator_selector()
+    BTreeMap::from([
+        (crd_names::LABEL_APP_NAME.to_owned(), OPERATOR.to_owned()),
+        (
+            crd_names::LABEL_APP_COMPONENT.to_owned(),
+            "operator".to_owned(),
+        ),
+    ])
 }
 
 /// Returns the metadata of an object of the installation.

@@ -342,21 +342,6 @@ pub fn own_namespace() -> Vec<Reasoned> {
             &["configmaps"],
             &["get", "create", "patch", "delete"],
         ),
-        rule(
-            "Whether there is a node for another operator.",
-            "",
-            &["pods"],
-            &["list", "watch"],
-        ),
-        named(
-            rule(
-                "Lets the last operator go from a node that is drained, when there is none.",
-                "policy",
-                &["poddisruptionbudgets"],
-                &["get", "patch"],
-            ),
-            &[OPERATOR],
-        ),
     ]
 }
 

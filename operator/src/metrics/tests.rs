@@ -20,6 +20,16 @@ fn ready(status: &str) -> Condition {
     }
 }
 
+/// An operator that waits for its turn contradicts none that leads.
+#[test]
+fn one_that_has_not_led_says_nothing_of_any_reports_server() {
+    let text = Metrics::new().encode().unwrap();
+    for label in ["name=", "group="] {
+        assert!(!text.contains(label), "{text}");
+    }
+    assert!(text.contains("reports_server_operator_leading 0"), "{text}");
+}
+
 /// Every metric, by the line that explains it, is a row of the docs.
 #[test]
 fn every_metric_is_in_the_docs() {

@@ -164,22 +164,28 @@ fn the_chart_installs_one_operator_where_that_is_asked_for() {
     let Some(tools) = Tools::find() else { return };
     let single = tools.helm(NAMESPACE, &["--set", "replicas=1"]);
     assert_eq!(of_kind(&single, "Deployment")[0]["spec"]["replicas"], 1);
-    // It may be away, so the budget holds up nobody who drains its node.
-    let budget = &of_kind(&single, "PodDisruptionBudget")[0]["spec"];
-    assert_eq!(budget["maxUnavailable"], 1);
-    let without = [
-        "podDisruptionBudget.enabled=false",
-        "priorityClassName=",
-        "affinity.podAntiAffinity=null",
-    ];
+    let without = ["priorityClassName=", "affinity.podAntiAffinity=null"];
     let without: Vec<&str> = without.iter().flat_map(|value| ["--set", value]).collect();
     let without = tools.helm(NAMESPACE, &without);
-    for kind in ["PodDisruptionBudget", "ResourceQuota"] {
-        assert_eq!(of_kind(&without, kind).len(), 0, "{kind}");
-    }
+    assert_eq!(of_kind(&without, "ResourceQuota").len(), 0);
     for field in ["affinity", "priorityClassName"] {
         assert_eq!(template(&without).get(field), None, "{field}");
     }
+}
+
+/// A budget keeps the last of several operators on the only node, so there is one only on request. One
+/// operator alone may be away, and its budget holds up nobody.
+#[test]
+fn the_chart_has_a_budget_where_that_is_asked_for() {
+    let Some(tools) = Tools::find() else { return };
+    let unasked = tools.helm(NAMESPACE, &[]);
+    assert_eq!(of_kind(&unasked, "PodDisruptionBudget").len(), 0);
+    let asked = tools.helm(NAMESPACE, &["--set", "podDisruptionBudget.enabled=true"]);
+    let budget = &of_kind(&asked, "PodDisruptionBudget")[0]["spec"];
+    let selector = &of_kind(&asked, "Deployment")[0]["spec"]["selector"];
+    assert_eq!(budget["selector"], *selector);
+    assert_eq!(budget["maxUnavailable"], 1);
+    assert_eq!(budget["unhealthyPodEvictionPolicy"], "AlwaysAllow");
 }
 
 /// A cluster that restricts priority classes finds a quota for the one of the values. An own class needs

@@ -88,7 +88,7 @@ fn made(install: &Value) -> Vec<Value> {
 
 /// Returns an object of the bundle in the namespace of the installation.
 fn placed(mut object: Value) -> Value {
-    let namespaced = ["Role", "RoleBinding", "Service", "PodDisruptionBudget"];
+    let namespaced = ["Role", "RoleBinding", "Service"];
     if namespaced.contains(&object["kind"].as_str().unwrap()) {
         object["metadata"]["namespace"] = json!(OPERATOR_NAMESPACE);
     }

@@ -10,7 +10,7 @@ use self::edits::{Edit, edited};
 use super::availability;
 use super::error::Error;
 use super::fill::{Mark, filled, indented};
-use super::installation::{Files, documents, monitor_document, policy_documents};
+use super::installation::{Files, budget_document, documents, monitor_document, policy_documents};
 use super::objects;
 use super::place::Place;
 use super::render::{Document, rules_to_yaml};
@@ -157,10 +157,6 @@ fn templates() -> Result<Files, Error> {
                 add(&mut files, "deployment", &text);
             }
             "Service" => add(&mut files, "service", &template(&document, &[])?),
-            "PodDisruptionBudget" => {
-                let text = when("podDisruptionBudget.enabled", &template(&document, &[])?);
-                add(&mut files, "poddisruptionbudget", &text);
-            }
             "ResourceQuota" => {
                 let text = template(&document, &edits::PRIORITY_QUOTA)?;
                 add(&mut files, "resourcequota", &for_system_classes(&text));
@@ -186,6 +182,12 @@ fn templates() -> Result<Files, Error> {
         &mut files,
         "servicemonitor",
         &when("monitoring.serviceMonitor.enabled", &monitor),
+    );
+    let budget = template(&budget_document(&place)?, &[])?;
+    add(
+        &mut files,
+        "poddisruptionbudget",
+        &when("podDisruptionBudget.enabled", &budget),
     );
     Ok(files)
 }

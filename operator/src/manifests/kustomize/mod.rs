@@ -81,7 +81,7 @@ fn file_of(document: &Document) -> &'static str {
         "CustomResourceDefinition" => "crd",
         "ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding" => "guard",
         "Service" => "service",
-        "PodDisruptionBudget" | "ResourceQuota" => "availability",
+        "ResourceQuota" => "availability",
         "Deployment" => "deployment",
         _ => "rbac",
     }

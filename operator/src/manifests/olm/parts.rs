@@ -61,7 +61,7 @@ pub(super) fn parts(place: &Place) -> Result<Parts, Error> {
 
 /// Returns how OLM brings an object. With the install mode for all namespaces, it grants a
 /// `permission` of a `ClusterServiceVersion` in the whole cluster. So the operator's Role is held as
-/// it is, and so are Service and budget. A bundle holds only some kinds, so a policy is applied beside. So is
+/// it is, and so is the Service. A bundle holds only some kinds, so a policy is applied beside. So is
 /// a role that gathers others: OLM would write it without rules at each upgrade.
 fn part_of(document: &Document) -> Part {
     let object = &document.object;
@@ -76,7 +76,7 @@ fn part_of(document: &Document) -> Part {
         "ClusterRoleBinding" if is_operator => Part::Made,
         "ClusterRole" if is_operator || is_gathered => Part::Granted,
         "ClusterRole" if object["aggregationRule"].is_object() => Part::Beside,
-        "ClusterRole" | "Role" | "RoleBinding" | "Service" | "PodDisruptionBudget" => Part::Held,
+        "ClusterRole" | "Role" | "RoleBinding" | "Service" => Part::Held,
         _ => Part::Beside,
     }
 }

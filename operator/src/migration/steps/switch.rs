@@ -235,26 +235,32 @@ async fn confirm_at(
     endpoint: &str,
 ) -> Result<(), SwitchError> {
     let deadline = Instant::now() + CONFIRM;
-    while Instant::now() < deadline {
+    loop {
+        // The last question begins after the time is up: an operator that stood still, while
+        // another one opened the gates, must not undo what that one has done.
+        let is_last = Instant::now() >= deadline;
         // Any failure is as good as an answer of the old handler: not yet.
         if let Ok(Ok(reply)) = tokio::time::timeout(Duration::from_secs(2), wire.get(path)).await
             && reply.is_ours()
         {
             return Ok(());
         }
+        if is_last {
+            return Err(SwitchError::NotConfirmed {
+                version: version.to_owned(),
+                endpoint: endpoint.to_owned(),
+            });
+        }
         tokio::time::sleep(PAUSE).await;
     }
-    Err(SwitchError::NotConfirmed {
-        version: version.to_owned(),
-        endpoint: endpoint.to_owned(),
-    })
 }
 
 /// Does the same behind one address.
 async fn confirm_indirect(cx: &Cx, path: &str, version: &str) -> Result<(), SwitchError> {
     let deadline = Instant::now() + CONFIRM;
     let mut confirmed = 0;
-    while Instant::now() < deadline {
+    loop {
+        let is_over = Instant::now() >= deadline;
         let wire = Wire::new(endpoints::client(cx.deps.config.clone())?);
         let answer = tokio::time::timeout(Duration::from_secs(2), wire.get(path)).await;
         confirmed = match answer {
@@ -264,13 +270,14 @@ async fn confirm_indirect(cx: &Cx, path: &str, version: &str) -> Result<(), Swit
         if confirmed >= INDIRECT_CONFIRMATIONS {
             return Ok(());
         }
+        if is_over && confirmed == 0 {
+            return Err(SwitchError::NotConfirmed {
+                version: version.to_owned(),
+                endpoint: cx.deps.config.cluster_url.to_string(),
+            });
+        }
         tokio::time::sleep(INDIRECT_SPAN / INDIRECT_CONFIRMATIONS).await;
     }
-    let endpoint = cx.deps.config.cluster_url.to_string();
-    Err(SwitchError::NotConfirmed {
-        version: version.to_owned(),
-        endpoint,
-    })
 }
 
 /// 4e: raises the floor above etcd's revision and opens the gates.
@@ -319,6 +326,7 @@ mod tests {
 
     use super::*;
     use crate::apiservice::{self, Holder};
+    use crate::migration::cluster::wire::SERVER_HEADER;
     use crate::migration::context::fixtures::context;
     use crate::migration::observe::state::Notes;
     use crate::migration::plan::tests as states;
@@ -403,6 +411,27 @@ mod tests {
             service: fake.service.take(),
             writes: std::mem::take(&mut fake.writes),
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_stood_still_asks_once_more_before_anything_is_undone() {
+        let (client, mut server) = pair();
+        let wire = Wire::new(client);
+        let question = async move { confirm_at(&wire, "/apis/g.io/v1", "v1", "a").await };
+        let asking = tokio::spawn(question);
+        server.next().await.refuse(404, "NotFound");
+        tokio::time::advance(CONFIRM * 2).await;
+        server.next().await.answer_with(SERVER_HEADER, &json!({}));
+        asking.await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_never_answers_is_not_confirmed() {
+        let (client, mut server) = pair();
+        let refusing = tokio::spawn(async move { server.refuse_all(503, "Unavailable").await });
+        let asked = confirm_at(&Wire::new(client), "/apis/g.io/v1", "v1", "a").await;
+        assert!(matches!(asked, Err(SwitchError::NotConfirmed { .. })));
+        refusing.abort();
     }
 
     #[tokio::test]

@@ -12,11 +12,10 @@ use crate::manifests::olm::release;
 use crate::names::IMAGE_REGISTRY;
 
 /// The kinds of our bundle; OLM installs all of them.
-const HELD: [&str; 7] = [
+const HELD: [&str; 6] = [
     "ClusterRole",
     "ClusterServiceVersion",
     "CustomResourceDefinition",
-    "PodDisruptionBudget",
     "Role",
     "RoleBinding",
     "Service",
