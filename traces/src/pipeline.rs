@@ -1,6 +1,7 @@
 //! The way of spans from `tracing` to the collector.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
@@ -19,6 +20,7 @@ use super::endpoint::Endpoint;
 use super::error::TraceError;
 use super::export::Watched;
 use super::metrics::ExportMetrics;
+use super::queue::{Queue, Waiting};
 use super::transport::Transport;
 
 /// The rate at which every trace is recorded.
@@ -75,8 +77,10 @@ impl Traces {
             .with_endpoint(url.clone())
             .with_timeout(EXPORT)
             .build()?;
+        let waiting = Arc::new(Waiting::default());
+        let exporter = Watched::new(exporter, url, metrics.clone(), waiting.clone());
         let provider = SdkTracerProvider::builder()
-            .with_batch_exporter(Watched::new(exporter, url, metrics.clone()))
+            .with_span_processor(Queue::new(exporter, waiting, metrics.clone()))
             .with_sampler(sampler(settings.rate_per_million))
             .with_resource(resource(service))
             .build();
