@@ -9,6 +9,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 
 use super::metrics::ExportMetrics;
 use super::queue::Waiting;
+use super::transport::Cause;
 
 /// Pause between two lines about exports that fail.
 const PAUSE: Duration = Duration::from_mins(1);
@@ -20,6 +21,7 @@ pub(super) struct Watched {
     endpoint: String,
     metrics: ExportMetrics,
     waiting: Arc<Waiting>,
+    cause: Cause,
     failures: Mutex<Failures>,
 }
 
@@ -29,12 +31,14 @@ impl Watched {
         endpoint: String,
         metrics: ExportMetrics,
         waiting: Arc<Waiting>,
+        cause: Cause,
     ) -> Self {
         Self {
             inner,
             endpoint,
             metrics,
             waiting,
+            cause,
             failures: Mutex::default(),
         }
     }
@@ -47,7 +51,7 @@ impl Watched {
         let lost = not_taken + self.waiting.overflow();
         match (failures.line_after(lost, Instant::now()), result) {
             (Some(Line::Lost(spans)), Err(error)) => tracing::warn!(
-                %error,
+                error = self.cause.get().unwrap_or_else(|| error.to_string()),
                 spans,
                 endpoint = self.endpoint,
                 "traces are lost: the collector does not take them"

@@ -70,15 +70,17 @@ impl Traces {
     pub fn start(settings: Settings, service: &Service) -> Result<Self, TraceError> {
         let metrics = ExportMetrics::default();
         let url = settings.endpoint.url();
+        let transport = Transport::new(settings.ca)?;
+        let cause = transport.cause();
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(Transport::new(settings.ca)?)
+            .with_http_client(transport)
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(url.clone())
             .with_timeout(EXPORT)
             .build()?;
         let waiting = Arc::new(Waiting::default());
-        let exporter = Watched::new(exporter, url, metrics.clone(), waiting.clone());
+        let exporter = Watched::new(exporter, url, metrics.clone(), waiting.clone(), cause);
         let provider = SdkTracerProvider::builder()
             .with_span_processor(Queue::new(exporter, waiting, metrics.clone()))
             .with_sampler(sampler(settings.rate_per_million))
