@@ -105,6 +105,7 @@ impl Traces {
         tracing_opentelemetry::layer::<S>()
             .with_tracer(self.tracer.clone())
             .with_location(false)
+            .with_target(false)
             .with_threads(false)
             .with_tracked_inactivity(false)
             .with_filter(filter)
