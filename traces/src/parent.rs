@@ -27,7 +27,8 @@ pub fn continue_from(span: &Span, headers: &HeaderMap) {
 
 fn context(headers: &HeaderMap) -> Context {
     let bounded = Bounded(HeaderExtractor(headers));
-    TraceContextPropagator::new().extract_with_context(&Context::new(), &bounded)
+    let propagator = TraceContextPropagator::new();
+    propagator.extract_with_context(&Context::new(), &bounded)
 }
 
 /// Headers without data of tracing systems that are too long.

@@ -60,10 +60,14 @@ impl Queue {
         waiting: Arc<Waiting>,
         metrics: ExportMetrics,
     ) -> Self {
-        let config = BatchConfigBuilder::default().with_max_queue_size(MAX_WAITING);
-        let inner = BatchSpanProcessor::builder(exporter).with_batch_config(config.build());
+        let config = BatchConfigBuilder::default()
+            .with_max_queue_size(MAX_WAITING)
+            .build();
+        let inner = BatchSpanProcessor::builder(exporter)
+            .with_batch_config(config)
+            .build();
         Self {
-            inner: inner.build(),
+            inner,
             waiting,
             metrics,
         }

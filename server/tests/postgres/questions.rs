@@ -279,12 +279,13 @@ async fn conditions_are_about_what_another_server_has_committed() {
             second.json_patch(&item(), &patch).await.expect(code);
         } else {
             let version = &object["metadata"]["resourceVersion"];
+            let preconditions = json!({"resourceVersion": version});
             let code = if holds { 200 } else { 409 };
-            let answer = delete_with(&second, json!({"resourceVersion": version})).await;
-            answer.expect(code);
+            delete_with(&second, preconditions).await.expect(code);
         }
         if !holds {
-            assert_eq!(first.get(&item()).await.expect(200).json(), after, "{round}");
+            let there = first.get(&item()).await.expect(200).json();
+            assert_eq!(there, after, "{round}");
         }
         // Whatever there still is goes.
         first.delete(&item()).await;
