@@ -1,6 +1,6 @@
 //! The exporter, with what becomes of its exports counted and logged.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use opentelemetry_sdk::Resource;
@@ -8,6 +8,8 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 
 use super::metrics::ExportMetrics;
+use super::queue::Waiting;
+use super::transport::Cause;
 
 /// Pause between two lines about exports that fail.
 const PAUSE: Duration = Duration::from_mins(1);
@@ -18,6 +20,8 @@ pub(super) struct Watched {
     inner: opentelemetry_otlp::SpanExporter,
     endpoint: String,
     metrics: ExportMetrics,
+    waiting: Arc<Waiting>,
+    cause: Cause,
     failures: Mutex<Failures>,
 }
 
@@ -26,11 +30,15 @@ impl Watched {
         inner: opentelemetry_otlp::SpanExporter,
         endpoint: String,
         metrics: ExportMetrics,
+        waiting: Arc<Waiting>,
+        cause: Cause,
     ) -> Self {
         Self {
             inner,
             endpoint,
             metrics,
+            waiting,
+            cause,
             failures: Mutex::default(),
         }
     }
@@ -39,21 +47,24 @@ impl Watched {
         let spans = u64::try_from(spans).unwrap_or(u64::MAX);
         self.metrics.count(spans, result.is_ok());
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let lost = match result {
-            Ok(()) => 0,
-            Err(_) => spans,
-        };
+        let not_taken = if result.is_ok() { 0 } else { spans };
+        let lost = not_taken + self.waiting.overflow();
         match (failures.line_after(lost, Instant::now()), result) {
             (Some(Line::Lost(spans)), Err(error)) => tracing::warn!(
-                %error,
+                error = self.cause.get().unwrap_or_else(|| error.to_string()),
                 spans,
                 endpoint = self.endpoint,
                 "traces are lost: the collector does not take them"
             ),
+            (Some(Line::Lost(spans)), Ok(())) => tracing::warn!(
+                spans,
+                endpoint = self.endpoint,
+                "traces are lost: the collector takes them too slowly"
+            ),
             (Some(Line::Over), _) => {
                 tracing::info!(endpoint = self.endpoint, "the collector takes traces again");
             }
-            _ => {}
+            (None, _) => {}
         }
     }
 }
@@ -61,6 +72,7 @@ impl Watched {
 impl SpanExporter for Watched {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
+        self.waiting.leave(spans);
         let result = self.inner.export(batch).await;
         self.note(spans, &result);
         result

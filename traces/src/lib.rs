@@ -10,6 +10,7 @@ mod export;
 mod metrics;
 mod parent;
 mod pipeline;
+mod queue;
 mod transport;
 
 pub use endpoint::Endpoint;

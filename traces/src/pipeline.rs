@@ -1,6 +1,7 @@
 //! The way of spans from `tracing` to the collector.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
@@ -19,6 +20,7 @@ use super::endpoint::Endpoint;
 use super::error::TraceError;
 use super::export::Watched;
 use super::metrics::ExportMetrics;
+use super::queue::{Queue, Waiting};
 use super::transport::Transport;
 
 /// The rate at which every trace is recorded.
@@ -68,15 +70,19 @@ impl Traces {
     pub fn start(settings: Settings, service: &Service) -> Result<Self, TraceError> {
         let metrics = ExportMetrics::default();
         let url = settings.endpoint.url();
+        let transport = Transport::new(settings.ca)?;
+        let cause = transport.cause();
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(Transport::new(settings.ca)?)
+            .with_http_client(transport)
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(url.clone())
             .with_timeout(EXPORT)
             .build()?;
+        let waiting = Arc::new(Waiting::default());
+        let exporter = Watched::new(exporter, url, metrics.clone(), waiting.clone(), cause);
         let provider = SdkTracerProvider::builder()
-            .with_batch_exporter(Watched::new(exporter, url, metrics.clone()))
+            .with_span_processor(Queue::new(exporter, waiting, metrics.clone()))
             .with_sampler(sampler(settings.rate_per_million))
             .with_resource(resource(service))
             .build();
@@ -99,6 +105,7 @@ impl Traces {
         tracing_opentelemetry::layer::<S>()
             .with_tracer(self.tracer.clone())
             .with_location(false)
+            .with_target(false)
             .with_threads(false)
             .with_tracked_inactivity(false)
             .with_filter(filter)

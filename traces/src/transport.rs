@@ -1,5 +1,6 @@
 //! The HTTP client of the export.
 
+use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,6 +37,23 @@ struct Present {
     client: Https,
 }
 
+/// The reason why the last exchange failed; none where it did not. The exporter of the SDK calls each
+/// of them a network error, also a CA that cannot be read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cause(Arc<Mutex<Option<String>>>);
+
+impl Cause {
+    fn set(&self, cause: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = cause;
+    }
+
+    /// Returns the reason.
+    pub(super) fn get(&self) -> Option<String> {
+        let cause = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cause.clone()
+    }
+}
+
 /// The HTTP client of the export. It has a runtime of its own: the thread of the export is none of
 /// those of the process's runtime, and goes on after that one has ended.
 #[derive(Debug)]
@@ -43,6 +61,7 @@ pub(super) struct Transport {
     runtime: Option<Runtime>,
     ca: Option<PathBuf>,
     present: Mutex<Option<Present>>,
+    cause: Cause,
 }
 
 impl Transport {
@@ -57,7 +76,13 @@ impl Transport {
             runtime: Some(runtime),
             ca,
             present: Mutex::default(),
+            cause: Cause::default(),
         })
+    }
+
+    /// Returns what tells why an exchange failed.
+    pub(super) fn cause(&self) -> Cause {
+        self.cause.clone()
     }
 
     /// Returns the client with the CAs that are in the file now.
@@ -99,10 +124,13 @@ impl Transport {
 impl HttpClient for Transport {
     /// Blocks: it is called on the thread of the export alone.
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        match &self.runtime {
+        let answer = match &self.runtime {
             Some(runtime) => runtime.block_on(self.exchange(request)),
             None => Err("the export has ended".into()),
-        }
+        };
+        let failed = answer.as_ref().err();
+        self.cause.set(failed.map(|error| sentence(error.as_ref())));
+        answer
     }
 }
 
@@ -113,6 +141,20 @@ impl Drop for Transport {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Returns an error with its causes. Some errors name their cause already; it is not repeated.
+fn sentence(error: &(dyn Error + Send + Sync + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        next = cause.source();
+    }
+    text
 }
 
 fn client(ca: Option<&[u8]>) -> Result<Https, TraceError> {
@@ -151,6 +193,8 @@ fn add(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), TraceError> {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
 
     #[test]
@@ -162,6 +206,27 @@ mod tests {
         assert!(failure(&transport).contains("cannot read"));
         fs::write(&file, "nothing").unwrap();
         assert!(failure(&transport).contains("no certificate"));
+    }
+
+    /// Returns the reason why a request fails to a port on which nobody listens.
+    fn failure(ca: Option<PathBuf>) -> String {
+        let transport = Transport::new(ca).unwrap();
+        let cause = transport.cause();
+        assert_eq!(cause.get(), None);
+        let request = Request::post("http://127.0.0.1:1/").body(Bytes::new());
+        let mut sent = transport.send_bytes(request.unwrap());
+        let mut context = Context::from_waker(Waker::noop());
+        let answer = sent.as_mut().poll(&mut context);
+        assert!(matches!(answer, Poll::Ready(Err(_))), "{answer:?}");
+        cause.get().unwrap()
+    }
+
+    #[test]
+    fn the_reason_of_a_failure_is_kept() {
+        let refused = failure(None);
+        assert!(refused.contains("refused"), "{refused}");
+        let unread = failure(Some(PathBuf::from("/nowhere/ca.crt")));
+        assert!(unread.contains("cannot read the CAs"), "{unread}");
     }
 
     #[test]

@@ -9,9 +9,15 @@ use tracing::field::Empty;
 
 use super::health::Health;
 
+/// Longest text of a client that a span keeps, in bytes. A head may have a megabyte, and thousands of
+/// spans wait in memory for the collector. The path of every report is shorter.
+const MAX_TEXT: usize = 1024;
+/// The method in place of one that a client makes up.
+const OTHER_METHOD: &str = "_OTHER";
+
 /// Returns the span of a request, from its head to the head of its answer. Probes have none: they
 /// ask every few seconds. `known` says that the resource is one of ours; a path that a client makes
-/// up gives no name.
+/// up gives no name, and a long text of a client is cut.
 pub(super) fn begin(
     method: &Method,
     info: &RequestInfo,
@@ -31,18 +37,18 @@ pub(super) fn begin(
         otel.name = name(method, info, known),
         otel.kind = "server",
         otel.status_code = Empty,
-        http.request.method = method.as_str(),
+        http.request.method = method_of(method),
         http.route = known.then(|| route(info)),
         http.response.status_code = Empty,
         url.scheme = "https",
-        url.path = info.path,
-        user_agent.original = agent,
+        url.path = cut(&info.path),
+        user_agent.original = agent.map(cut),
         "error.type" = Empty,
         reports_server.request_id = request_id,
-        reports_server.verb = info.verb,
-        reports_server.api_group = info.api_group,
-        reports_server.resource = info.resource,
-        reports_server.subresource = info.subresource,
+        reports_server.verb = cut(&info.verb),
+        reports_server.api_group = cut(&info.api_group),
+        reports_server.resource = cut(&info.resource),
+        reports_server.subresource = cut(&info.subresource),
     )
 }
 
@@ -56,11 +62,36 @@ pub(super) fn finish(span: &Span, code: u16) {
 }
 
 fn name(method: &Method, info: &RequestInfo, known: bool) -> String {
+    let method = match method_of(method) {
+        OTHER_METHOD => "HTTP",
+        method => method,
+    };
     if known {
         format!("{method} {}", route(info))
     } else {
-        method.to_string()
+        method.to_owned()
     }
+}
+
+/// Returns the name of a method. A client may make up others than those of HTTP, of any length.
+fn method_of(method: &Method) -> &str {
+    match *method {
+        Method::GET
+        | Method::HEAD
+        | Method::POST
+        | Method::PUT
+        | Method::PATCH
+        | Method::DELETE
+        | Method::CONNECT
+        | Method::OPTIONS
+        | Method::TRACE => method.as_str(),
+        _ => OTHER_METHOD,
+    }
+}
+
+/// Returns the beginning of a text of a client.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT)]
 }
 
 /// Returns the path of a resource with its variable parts left open.
@@ -99,5 +130,16 @@ mod tests {
         let info = RequestInfo::parse(&Method::GET, &uri).unwrap();
         assert_eq!(name(&Method::GET, &info, true), expected);
         assert_eq!(name(&Method::GET, &info, false), "GET");
+        let made_up = Method::from_bytes(b"MADE-UP").unwrap();
+        assert_eq!(method_of(&made_up), "_OTHER");
+        assert_eq!(name(&made_up, &info, false), "HTTP");
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(cut("/a"), "/a");
+        let long = "é".repeat(MAX_TEXT);
+        assert_eq!(cut(&long).len(), MAX_TEXT);
+        assert_eq!(cut(&format!("a{long}")).len(), MAX_TEXT - 1);
     }
 }

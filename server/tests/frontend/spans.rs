@@ -1,6 +1,6 @@
 //! Traces, as a collector gets them.
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode as SpanStatus;
 use serde_json::json;
@@ -75,6 +75,8 @@ async fn a_request_goes_on_with_the_trace_of_the_kube_apiserver() {
         ("reports_server.api_group", "wgpolicyk8s.io"),
         ("reports_server.resource", "policyreports"),
         ("error.type", ""),
+        // The same in every span.
+        ("target", ""),
     ];
     for (name, value) in expected {
         assert_eq!(attribute(span, name), value, "{name}");
@@ -104,6 +106,28 @@ async fn a_direct_client_has_no_say_in_what_is_recorded() {
     drop(guard);
     let collected = collector.collected(traces).await;
     assert!(collected.spans.is_empty(), "{collected:?}");
+}
+
+#[tokio::test]
+async fn long_texts_of_a_client_are_cut() {
+    let collector = Collector::start().await;
+    let traces = collector.traces(MAX_RATE);
+    let guard = traced(&traces);
+    let server = start(Options::default()).await;
+    let long = "x".repeat(20_000);
+    let headers = [("x-remote-user", "bob"), ("user-agent", long.as_str())];
+    let path = format!("/apis/{long}/v1/{long}/a/{long}");
+    let mut client = server.proxy().await;
+    let mut sent = request(&path, &headers);
+    *sent.method_mut() = Method::from_bytes(b"MADE-UP").unwrap();
+    client.send(sent).await;
+    drop(guard);
+    let collected = collector.collected(traces).await;
+    let span = collected.span("HTTP");
+    assert_eq!(attribute(span, "http.request.method"), "_OTHER");
+    assert_eq!(attribute(span, "user_agent.original").len(), 1024);
+    assert_eq!(attribute(span, "url.path"), path[..1024]);
+    assert!(span.encoded_len() < 10_000, "{}", span.encoded_len());
 }
 
 #[tokio::test]

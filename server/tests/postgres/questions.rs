@@ -249,3 +249,46 @@ async fn what_another_server_has_committed_is_patched_applied_and_deleted() {
         first.get(&item()).await.expect(404);
     }
 }
+
+/// The tests of a JSON patch and the preconditions of a deletion are about what another server has
+/// committed, also where this one has not heard of it yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conditions_are_about_what_another_server_has_committed() {
+    let postgres = Postgres::start(PostgresOptions::quick()).await.unwrap();
+    let place = Place::at(&postgres);
+    let first = start(&place).await;
+    open(&first).await;
+    let second = start(&place).await;
+    for round in 0..16 {
+        let before = first.created("a").await;
+        assert_eq!(second.get(&item()).await.expect(200).json(), before);
+        let mut after = before.clone();
+        after["summary"]["pass"] = json!(100);
+        let after = first.put(&item(), &after).await.expect(200).json();
+        // The condition is true of the old state, or of the new one.
+        let (object, holds) = match round % 2 {
+            0 => (&before, false),
+            _ => (&after, true),
+        };
+        if round / 2 % 2 == 0 {
+            let patch = json!([
+                {"op": "test", "path": "/summary/pass", "value": object["summary"]["pass"]},
+                {"op": "replace", "path": "/summary/fail", "value": 7},
+            ]);
+            let code = if holds { 200 } else { 422 };
+            second.json_patch(&item(), &patch).await.expect(code);
+        } else {
+            let version = &object["metadata"]["resourceVersion"];
+            let preconditions = json!({"resourceVersion": version});
+            let code = if holds { 200 } else { 409 };
+            delete_with(&second, preconditions).await.expect(code);
+        }
+        if !holds {
+            let there = first.get(&item()).await.expect(200).json();
+            assert_eq!(there, after, "{round}");
+        }
+        // Whatever there still is goes.
+        first.delete(&item()).await;
+        first.get(&item()).await.expect(404);
+    }
+}

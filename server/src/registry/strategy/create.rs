@@ -70,10 +70,10 @@ pub fn generate_name(object: &mut Object) {
 /// # Errors
 /// 500, as the kube-apiserver answers, when there is a version in it.
 pub fn take_resource_version(object: &mut Object) -> Result<(), RegistryError> {
-    let given = meta::text(object, "resourceVersion").parse::<u64>();
+    let given = meta::resource_version(object);
     meta::edit(object, |metadata| metadata.remove("resourceVersion"));
     match given {
-        Ok(version) if version != 0 => Err(RegistryError::Internal(
+        Some(version) if version != 0 => Err(RegistryError::Internal(
             "resourceVersion should not be set on objects to be created".to_owned(),
         )),
         _ => Ok(()),
@@ -170,7 +170,13 @@ mod tests {
 
     #[test]
     fn resource_version_is_refused_or_dropped() {
-        for (version, refused) in [("7", true), ("0", false), ("", false), ("x", false)] {
+        for (version, refused) in [
+            ("7", true),
+            ("0", false),
+            ("", false),
+            ("x", false),
+            ("+7", false),
+        ] {
             let mut new = object(json!({"metadata": {"resourceVersion": version}}));
             assert_eq!(
                 take_resource_version(&mut new).is_err(),
