@@ -14,8 +14,7 @@ use std::{fs, io};
 
 use clap::Args;
 use jiff::Timestamp;
-use storage::store;
-use storage::store::RestoreError;
+use storage::store::{RestoreError, Vacancy};
 use tracing::info;
 
 use self::source::Source;
@@ -115,14 +114,15 @@ pub(super) async fn restore(options: &Restore) -> Result<(), Error> {
     }
     let database = options.database.as_path();
     let note = beside(database, RESTORED);
-    match store::make_sure_it_is_empty(database).await {
+    // Taken before anything is written: the pod of a Job that was deleted may still be at work.
+    let vacancy = match Vacancy::take(database).await {
         // An attempt that was cut off had restored all of it.
         Err(RestoreError::Occupied { .. }) if noted(&note) == name => {
             info!(name, "is restored already");
             return Ok(());
         }
-        empty => empty?,
-    }
+        taken => taken?,
+    };
     for end in LEFT {
         remove(&beside(database, end))?;
     }
@@ -136,7 +136,7 @@ pub(super) async fn restore(options: &Restore) -> Result<(), Error> {
     fs::write(&note, name).map_err(|source| failed(&note, source))?;
     sync(&note)?;
     let same_cluster = cluster.as_deref() == Some(options.cluster_uid.as_str());
-    let objects = store::restore(&copy, database, same_cluster).await?;
+    let objects = vacancy.fill(&copy, same_cluster).await?;
     if !same_cluster {
         info!("this is another cluster: what was imported there counts as written here");
     }

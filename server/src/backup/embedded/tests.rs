@@ -191,7 +191,24 @@ async fn another_kind_of_file_and_an_unknown_name_are_refused() {
     let error = restore(&restoring(&backups, "none", &database, UID)).await;
     let error = error.unwrap_err().to_string();
     assert_eq!(error, "backup none does not exist; existing backups: dump");
-    assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0);
+    assert!(!database.exists());
+    assert!(!beside(&database, RESTORING).exists());
+}
+
+/// The pod of a Job that was deleted goes on for a while.
+#[tokio::test]
+async fn two_restores_are_not_at_work_at_once() {
+    let (work, backups) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    fs::write(backups.path().join("night.dump"), "not looked at").unwrap();
+    let database = work.path().join("reports.db");
+    let other = Vacancy::take(&database).await.unwrap();
+    let unpacked = beside(&database, RESTORING);
+    fs::write(&unpacked, "the work of the other").unwrap();
+    let error = restore(&restoring(&backups, "night", &database, UID)).await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("in use by another process"), "{error}");
+    assert!(unpacked.exists());
+    drop(other);
 }
 
 #[test]
