@@ -100,6 +100,8 @@ impl Vacancy {
     /// If the copy cannot be used, or a file cannot be moved.
     pub async fn fill(self, copy: &Path, same_cluster: bool) -> Result<u64, RestoreError> {
         let path = self.path.as_path();
+        let ours = Sqlite::check_origin(copy).await;
+        ours.map_err(|error| RestoreError::Copy(error.into()))?;
         let sqlite = Sqlite::open(copy).await.map_err(RestoreError::Copy)?;
         let taken = take_over(&sqlite, same_cluster).await;
         sqlite.close_file().await;

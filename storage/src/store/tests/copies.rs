@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use crds::control::{GateState, ImportMode, ImportType};
-use sqlx::{Connection as _, SqliteConnection};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 
 use super::sqlite::{File, create_for_ever};
 use super::{Bed, item, key};
@@ -134,13 +135,34 @@ async fn nobody_opens_the_place_of_a_restore(#[case] exists: bool) {
     Bed::open(&other).await.close().await;
 }
 
+#[rstest::rstest]
+#[case::no_database("not a database at all, but long enough to look at")]
+#[case::nothing("")]
 #[tokio::test]
-async fn what_is_no_copy_is_refused() {
+async fn what_is_no_copy_is_refused(#[case] content: &str) {
     let other = File::new();
     let copy = other.path().with_extension("restoring");
-    std::fs::write(&copy, "not a database at all, but long enough to look at").unwrap();
+    std::fs::write(&copy, content).unwrap();
     let error = restore(&copy, &other.path(), true).await.unwrap_err();
     assert!(matches!(error, RestoreError::Copy(_)), "{error}");
+    assert!(!other.path().exists());
+}
+
+#[tokio::test]
+async fn a_database_of_something_else_is_refused() {
+    let other = File::new();
+    let copy = other.path().with_extension("restoring");
+    let options = SqliteConnectOptions::new()
+        .filename(&copy)
+        .create_if_missing(true);
+    let mut connection = options.connect().await.unwrap();
+    sqlx::query("CREATE TABLE objects (id INTEGER PRIMARY KEY)")
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    connection.close().await.unwrap();
+    let error = restore(&copy, &other.path(), true).await.unwrap_err();
+    assert!(error.to_string().contains("no database of reports"), "{error}");
     assert!(!other.path().exists());
 }
 
