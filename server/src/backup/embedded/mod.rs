@@ -23,6 +23,9 @@ use super::{Error, Stored, retention};
 
 /// End of the name of a file that is not whole yet.
 const PARTIAL: &str = "partial";
+/// The time after which such a file is taken for one that was cut off: until then another Job may be
+/// writing it.
+const ABANDONED: Duration = Duration::from_hours(1);
 /// End of the name of the database while it is made.
 const RESTORING: &str = ".restoring";
 /// End of the name of the file with the name of the backup that the database begins with.
@@ -71,7 +74,9 @@ pub(super) struct Restore {
 pub(super) async fn make(options: &Make) -> Result<(), Error> {
     let (path, directory) = (options.file.path(), options.file.directory.as_path());
     for left in files(directory, PARTIAL)? {
-        remove(&left)?;
+        if is_abandoned(&left) {
+            remove(&left)?;
+        }
     }
     let partial = path.with_extension(PARTIAL);
     let fetched = options.source.fetch(&partial, &options.cluster_uid).await;
@@ -142,6 +147,13 @@ pub(super) async fn restore(options: &Restore) -> Result<(), Error> {
     }
     info!(name, objects, "restored");
     Ok(())
+}
+
+/// Returns whether nothing was written to a file for long.
+fn is_abandoned(path: &Path) -> bool {
+    let written = path.metadata().and_then(|metadata| metadata.modified());
+    let age = written.ok().and_then(|time| time.elapsed().ok());
+    age.is_some_and(|age| age > ABANDONED)
 }
 
 /// Returns the name of the backup that a database was to begin with.

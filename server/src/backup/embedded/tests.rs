@@ -102,13 +102,15 @@ fn restoring(directory: &TempDir, name: &str, database: &Path, uid: &str) -> Res
 async fn a_backup_is_made_kept_for_its_time_and_restored() {
     let (work, backups) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let bytes = copy(work.path()).await;
-    let old = backups.path().join("old.dump");
-    fs::write(&old, "an old one").unwrap();
     let then = std::time::SystemTime::now() - Duration::from_hours(2);
-    let file = fs::File::options().write(true).open(&old).unwrap();
-    file.set_modified(then).unwrap();
-    fs::write(backups.path().join("young.dump"), "a young one").unwrap();
-    fs::write(backups.path().join("cut-off.partial"), "half").unwrap();
+    for old in ["old.dump", "cut-off.partial"] {
+        let file = fs::File::create(backups.path().join(old)).unwrap();
+        file.set_modified(then).unwrap();
+    }
+    // The second one is being written by another Job.
+    for young in ["young.dump", "by-hand.partial"] {
+        fs::write(backups.path().join(young), "a young one").unwrap();
+    }
     let (url, answered) = answering(ok(bytes.len(), &bytes)).await;
     let options = Make {
         file: named(&backups, "night"),
@@ -126,7 +128,7 @@ async fn a_backup_is_made_kept_for_its_time_and_restored() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, ["night.dump", "young.dump"]);
+    assert_eq!(names, ["by-hand.partial", "night.dump", "young.dump"]);
 
     let database = work.path().join("reports.db");
     let options = restoring(&backups, "night", &database, UID);
