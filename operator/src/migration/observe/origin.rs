@@ -1,8 +1,9 @@
 //! The CRDs from which the server's copies come. A CRD that was deleted takes its copies in etcd
 //! with it, and one that is installed again begins without any: neither says that a client has
-//! deleted a report. Nor does etcd say so once the copies are pruned: a server that was restored from
-//! an earlier backup still knows of all of them. Of a group that was taken over from another server etcd has no copies, only
-//! what lay there before that server came, which is nobody's late write.
+//! deleted a report. Nor does etcd say so once the copies are pruned: a server that was restored
+//! from an earlier backup still knows of all of them. Of a group that was taken over from another
+//! server etcd has no copies, only what lay there before that server came, which is nobody's late
+//! write.
 
 use std::collections::BTreeMap;
 
