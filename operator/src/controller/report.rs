@@ -1,6 +1,7 @@
 //! The last step of a reconciliation: tells what is so, in the status, events and metrics.
 
 use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::conditions::LAST_BACKUP_SUCCEEDED;
 use crds::v1alpha1::status::BackupResult;
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
@@ -41,7 +42,11 @@ async fn tell(object: &ReportsServer, ctx: &Context, state: &State<'_>) -> Resul
         .database
         .as_ref()
         .and_then(|database| database.last_backup.as_ref());
-    if let Some(backup) = backup.filter(|backup| backup.result == BackupResult::Succeeded) {
+    let mut conditions = status.conditions.iter();
+    // The condition is there as long as backups are asked for; the status remembers the last one.
+    if !conditions.any(|condition| condition.type_ == LAST_BACKUP_SUCCEEDED) {
+        ctx.metrics.not_backed_up(&name);
+    } else if let Some(backup) = backup.filter(|last| last.result == BackupResult::Succeeded) {
         ctx.metrics.backed_up(&name, backup.time.0.as_second());
     }
     Ok(())

@@ -208,6 +208,11 @@ impl Metrics {
             .set(ended);
     }
 
+    /// Shows no such time any more: a backup that nobody renews would be too old for ever.
+    pub fn not_backed_up(&self, name: &str) {
+        self.last_backup.remove(&name_labels(name));
+    }
+
     /// Forgets a deleted `ReportsServer`.
     pub fn forget(&self, name: &str) {
         let always = crds::v1alpha1::conditions::ALWAYS_PRESENT;
@@ -216,7 +221,7 @@ impl Metrics {
             self.conditions.remove(&condition_labels(name, known));
         }
         self.certificate_expiry.remove(&name_labels(name));
-        self.last_backup.remove(&name_labels(name));
+        self.not_backed_up(name);
     }
 
     /// Returns the text for `/metrics`.

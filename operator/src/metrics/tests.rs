@@ -92,6 +92,9 @@ fn text_has_conditions_until_they_are_forgotten() {
         "nobody asked for backups"
     );
     assert!(!text.contains("MonitoringReady"), "nor for monitors");
+    metrics.not_backed_up("a");
+    let text = metrics.encode().unwrap();
+    assert!(!text.contains("last_backup_timestamp_seconds{"), "{text}");
     metrics.forget("a");
     assert!(!metrics.encode().unwrap().contains("name=\"a\""));
 }

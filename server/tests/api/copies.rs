@@ -1,7 +1,7 @@
 use std::fs;
 
 use http::StatusCode;
-use storage::store::{Store, StoreOptions, restore};
+use storage::store::{Store, StoreOptions, Vacancy};
 
 use crate::harness::*;
 
@@ -25,7 +25,8 @@ async fn a_copy_is_the_database_with_every_report() {
     let path = directory.path().join("reports.db");
     let received = directory.path().join("received");
     fs::write(&received, &copy.body).unwrap();
-    assert_eq!(restore(&received, &path, true).await.unwrap(), 3);
+    let vacancy = Vacancy::take(&path).await.unwrap();
+    assert_eq!(vacancy.fill(&received, true).await.unwrap(), 3);
     let restored = Store::open(StoreOptions::new(path)).await.unwrap();
     let resources = restored.resources();
     let objects: usize = resources.iter().map(|r| r.snapshot().len()).sum();

@@ -38,7 +38,7 @@ pub use handle::{ReadError, Store};
 pub use moving::MoveOptions;
 pub use options::{Database, Observer, PostgresOptions, QueueLimits, StoreOptions};
 pub use postgres::{FoundHistories, OtherDatabase, PostgresError};
-pub use restore::{RestoreError, make_sure_it_is_empty, restore};
+pub use restore::{RestoreError, Vacancy};
 pub use stats::{DatabaseInfo, StoreStats};
 pub use write::{Write, WriteError};
 

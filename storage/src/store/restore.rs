@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::OpenError;
-use super::sqlite::Sqlite;
+use super::sqlite::{FileLock, Sqlite, lock};
 
 /// Ends of the names of the files that SQLite keeps beside a database.
 const BESIDE: [&str; 2] = ["-wal", "-shm"];
@@ -48,52 +48,74 @@ pub enum RestoreError {
     },
 }
 
-/// Makes sure that the database at `path` does not exist, or holds no object.
-///
-/// # Errors
-/// [`RestoreError::Occupied`] if it does, [`RestoreError::Present`] if that cannot be found out.
-pub async fn make_sure_it_is_empty(path: &Path) -> Result<(), RestoreError> {
-    if !path.exists() {
-        return Ok(());
-    }
-    let present = |source: OpenError| RestoreError::Present {
-        path: path.to_owned(),
-        source,
-    };
-    let sqlite = Sqlite::open(path).await.map_err(present)?;
-    let objects = sqlite.objects_stored().await;
-    sqlite.close_file().await;
-    match objects.map_err(|error| present(error.into()))? {
-        0 => Ok(()),
-        objects => Err(RestoreError::Occupied {
-            path: path.to_owned(),
-            objects,
-        }),
-    }
+/// The place of a database that does not exist, or holds no object. No other process can open it: a
+/// server that did would go on with a file that is replaced under it.
+#[derive(Debug)]
+pub struct Vacancy {
+    path: PathBuf,
+    /// Held until this is dropped.
+    _lock: Option<FileLock>,
 }
 
-/// Puts the database `copy`, a file of the same directory, in the place of the empty one at `path`,
-/// and returns the number of its objects. Without `same_cluster`, everything counts as written here
-/// that was imported from the etcd of the cluster that the copy is from. The database is there as a
-/// whole afterwards, or the empty one still is.
-///
-/// # Errors
-/// If the copy cannot be used, or the database at `path` is not empty.
-pub async fn restore(copy: &Path, path: &Path, same_cluster: bool) -> Result<u64, RestoreError> {
-    make_sure_it_is_empty(path).await?;
-    let sqlite = Sqlite::open(copy).await.map_err(RestoreError::Copy)?;
-    let taken = take_over(&sqlite, same_cluster).await;
-    sqlite.close_file().await;
-    let objects = taken.map_err(RestoreError::Copy)?;
-    remove(&beside(copy, LOCK))?;
-    sync(copy)?;
-    // A log that is left of the empty one must not meet the pages of the other.
-    for end in BESIDE {
-        remove(&beside(path, end))?;
+impl Vacancy {
+    /// Takes the place `path`.
+    ///
+    /// # Errors
+    /// [`RestoreError::Occupied`] if the database there holds objects, [`RestoreError::Present`] if
+    /// that cannot be found out, or another process has the place.
+    pub async fn take(path: &Path) -> Result<Self, RestoreError> {
+        let present = |source: OpenError| RestoreError::Present {
+            path: path.to_owned(),
+            source,
+        };
+        if !path.exists() {
+            let held = lock(path).map_err(present)?;
+            return Ok(Self::held_by(path, Some(held)));
+        }
+        let sqlite = Sqlite::open(path).await.map_err(present)?;
+        let objects = sqlite.objects_stored().await;
+        let held = sqlite.close_locked().await;
+        match objects.map_err(|error| present(error.into()))? {
+            0 => Ok(Self::held_by(path, held)),
+            objects => Err(RestoreError::Occupied {
+                path: path.to_owned(),
+                objects,
+            }),
+        }
     }
-    fs::rename(copy, path).map_err(|source| failed(path, source))?;
-    sync(path.parent().unwrap_or(path))?;
-    Ok(objects)
+
+    fn held_by(path: &Path, lock: Option<FileLock>) -> Self {
+        Self {
+            path: path.to_owned(),
+            _lock: lock,
+        }
+    }
+
+    /// Puts the database `copy`, a file of the same directory, there, and returns the number of its
+    /// objects. Without `same_cluster`, everything counts as written here that was imported from the
+    /// etcd of the cluster that the copy is from. The database is there as a whole afterwards, or what
+    /// was there still is.
+    ///
+    /// # Errors
+    /// If the copy cannot be used, or a file cannot be moved.
+    pub async fn fill(self, copy: &Path, same_cluster: bool) -> Result<u64, RestoreError> {
+        let path = self.path.as_path();
+        let ours = Sqlite::check_origin(copy).await;
+        ours.map_err(|error| RestoreError::Copy(error.into()))?;
+        let sqlite = Sqlite::open(copy).await.map_err(RestoreError::Copy)?;
+        let taken = take_over(&sqlite, same_cluster).await;
+        sqlite.close_file().await;
+        let objects = taken.map_err(RestoreError::Copy)?;
+        remove(&beside(copy, LOCK))?;
+        sync(copy)?;
+        // A log that is left of the empty one must not meet the pages of the other.
+        for end in BESIDE {
+            remove(&beside(path, end))?;
+        }
+        fs::rename(copy, path).map_err(|source| failed(path, source))?;
+        sync(path.parent().unwrap_or(path))?;
+        Ok(objects)
+    }
 }
 
 async fn take_over(sqlite: &Sqlite, same_cluster: bool) -> Result<u64, OpenError> {

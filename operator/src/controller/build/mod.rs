@@ -140,7 +140,13 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
 
 fn managed_children(spec: &Validated, material: &Material) -> Option<managed::Children> {
     let managed = spec.database.postgres()?.managed.as_ref()?;
-    Some(managed::children(managed, material, scope(spec)))
+    let mut children = managed::children(managed, material, scope(spec));
+    let schedule = children.backup.as_mut().and_then(|job| job.spec.as_mut());
+    // A dump of what the reports are only on their way to would count as the newest backup.
+    if let Some(schedule) = schedule.filter(|_| spec.moving.is_some()) {
+        schedule.suspend = Some(true);
+    }
+    Some(children)
 }
 
 fn embedded_children(spec: &Validated) -> Option<embedded::Children> {

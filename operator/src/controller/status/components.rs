@@ -76,6 +76,9 @@ fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>
     let volume = managed
         .map(|managed| &managed.data)
         .or(applied.data.as_ref());
+    if let Some(finding) = blocked_restore(applied) {
+        return finding;
+    }
     let pending = volume.map(|volume| &volume.claim);
     if let Some(claim) = pending.filter(|claim| !is_bound(claim)) {
         return Finding::no(
@@ -198,6 +201,14 @@ fn embedded_database(applied: &Applied) -> Finding {
         Some(recovery) => backup::restoring(recovery, EMBEDDED_RECOVERY),
         None => servers_database(&applied.deployment, &applied.pods),
     }
+}
+
+/// Returns the finding about the restore of an embedded database whose pod cannot start. The volume may
+/// wait for just this pod, and does not say why it does not come.
+fn blocked_restore(applied: &Applied) -> Option<Finding> {
+    let recovery = applied.embedded.as_ref()?.recovery.as_ref()?;
+    workload::why_job_fails(&recovery.pods)?;
+    Some(backup::restoring(recovery, EMBEDDED_RECOVERY))
 }
 
 fn servers_database(deployment: &Deployment, pods: &[Pod]) -> Finding {

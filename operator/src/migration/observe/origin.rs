@@ -1,7 +1,9 @@
 //! The CRDs from which the server's copies come. A CRD that was deleted takes its copies in etcd
 //! with it, and one that is installed again begins without any: neither says that a client has
-//! deleted a report. Of a group that was taken over from another server etcd has no copies, only
-//! what lay there before that server came, which is nobody's late write.
+//! deleted a report. Nor does etcd say so once the copies are pruned: a server that was restored
+//! from an earlier backup still knows of all of them. Of a group that was taken over from another
+//! server etcd has no copies, only what lay there before that server came, which is nobody's late
+//! write.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +18,9 @@ use crate::said::said;
 
 /// The time for which a question is tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// The note about a group whose copies are pruned: it is copied from no CRD any more.
+const PRUNED: &str = "{}";
 
 /// The reason why the origin of the copies is not known.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +66,33 @@ fn taken_over_key(group: &str) -> String {
 /// # Errors
 /// See [`OriginError`].
 pub async fn note(cx: &Cx, o: &Observed) -> Result<(), OriginError> {
+    set(cx, &taken_over_key(&cx.target.group), None).await?;
+    set(cx, &key(&cx.target.group), Some(&uids(o))).await
+}
+
+/// Notes that the copies of the group are pruned; written when that is done.
+///
+/// # Errors
+/// See [`OriginError`].
+pub async fn note_pruned(cx: &Cx) -> Result<(), OriginError> {
+    set(cx, &key(&cx.target.group), Some(PRUNED)).await
+}
+
+/// Notes the CRDs that get copies again of a group whose copies were pruned; written before the first
+/// one is made.
+///
+/// # Errors
+/// See [`OriginError`].
+pub async fn note_written_back(cx: &Cx, o: &Observed) -> Result<(), OriginError> {
+    let key = key(&cx.target.group);
+    if get(cx, &key).await?.as_deref() == Some(PRUNED) {
+        set(cx, &key, Some(&uids(o))).await?;
+    }
+    Ok(())
+}
+
+/// Returns the uids of the CRDs of a group, by name of the resource, as JSON.
+fn uids(o: &Observed) -> String {
     let uids: BTreeMap<&str, &str> = o
         .crds()
         .map(|(resource, crd)| {
@@ -68,9 +100,7 @@ pub async fn note(cx: &Cx, o: &Observed) -> Result<(), OriginError> {
             (resource.name(), uid.unwrap_or_default())
         })
         .collect();
-    let text = serde_json::to_string(&uids).unwrap_or_default();
-    set(cx, &taken_over_key(&cx.target.group), None).await?;
-    set(cx, &key(&cx.target.group), Some(&text)).await
+    serde_json::to_string(&uids).unwrap_or_default()
 }
 
 /// Notes etcd's revision at which the group is taken over from another server; written before the
@@ -123,7 +153,8 @@ pub async fn tells_deletions(cx: &Cx, resource: &str) -> Result<bool, OriginErro
     if !tells {
         tracing::warn!(
             resource,
-            "its CRD was deleted after the switch: the server keeps what etcd lacks"
+            "its CRD was deleted after the switch, or its copies were pruned: the server keeps what \
+             etcd lacks"
         );
     }
     Ok(tells)
@@ -162,6 +193,13 @@ mod tests {
         assert!(!is_origin(noted, "rs.g", Some(&crd(&json!({"uid": "b"})))));
         assert!(!is_origin(noted, "others.g", Some(&same)));
         assert!(!is_origin(noted, "rs.g", None));
+    }
+
+    /// The server may have been restored from a backup of the time before.
+    #[test]
+    fn a_crd_whose_copies_were_pruned_tells_nothing() {
+        let same = crd(&json!({"uid": "a"}));
+        assert!(!is_origin(Some(PRUNED), "rs.g", Some(&same)));
     }
 
     #[test]

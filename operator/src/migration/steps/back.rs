@@ -31,6 +31,7 @@ use crate::migration::cluster::endpoints::{self, Endpoint, Endpoints, EndpointsE
 use crate::migration::cluster::wire::{WireError, collection, query};
 use crate::migration::cluster::{operations, revisions};
 use crate::migration::context::Cx;
+use crate::migration::observe::origin::{self, OriginError};
 use crate::migration::observe::state::{Observed, Resource};
 use crate::migration::plan::step::StepName;
 use crate::migration::report::status::Counted;
@@ -74,6 +75,9 @@ pub enum BackError {
     /// The server's changes are not known.
     #[error(transparent)]
     Feed(#[from] FeedError),
+    /// It cannot be noted that etcd gets copies again.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
     /// Some objects cannot be written to etcd.
     #[error(
         "{count} objects cannot be written back to etcd: {}; the group stays with the server \
@@ -229,6 +233,7 @@ impl<'a> Back<'a> {
         let mut doors = cx
             .step(StepName::BackOpenDoor, self.open_door(ROOM))
             .await?;
+        origin::note_written_back(cx, self.o).await?;
         let mut writers = cx.step(StepName::BackWrite, self.compare()).await?;
         let turn = cx.hold_turn().await;
         cx.step(StepName::BackBurn, self.jump(&mut writers, &mut doors))

@@ -132,7 +132,9 @@ impl ActError {
             Self::Switch(
                 SwitchError::Origin(e) | SwitchError::Recover(RecoverError::Origin(e)),
             )
-            | Self::Settle(SettleError::Origin(e)) => e.wire(),
+            | Self::Settle(SettleError::Origin(e))
+            | Self::Prune(PruneError::Origin(e))
+            | Self::Back(BackError::Origin(e)) => e.wire(),
             _ => None,
         }
     }

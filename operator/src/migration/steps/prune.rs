@@ -24,6 +24,7 @@ use crate::migration::cluster::throttle::Throttle;
 use crate::migration::cluster::wire::{Wire, WireError, collection, object};
 use crate::migration::cluster::{marks, operations};
 use crate::migration::context::Cx;
+use crate::migration::observe::origin::{self, OriginError};
 use crate::migration::observe::state::{Observed, Resource};
 use crate::migration::report::status::{Counted, Pruned};
 use crate::migration::report::{Left, journal};
@@ -40,6 +41,9 @@ pub enum PruneError {
     /// The kube-apiservers are not known.
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
+    /// It cannot be noted that etcd has no copies any more.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
     /// The API is unhealthy; its copies in etcd are worth keeping.
     #[error("nothing is deleted from etcd while the API is unhealthy: {0}")]
     Unhealthy(String),
@@ -94,10 +98,12 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<Pruned, PruneError> {
 /// prune. The door is closed by a step of its own, which is not given up half-way.
 ///
 /// # Errors
-/// See [`WireError`].
-pub async fn mark(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+/// If it cannot be written; carrying it out again is harmless.
+pub async fn mark(cx: &Cx, o: &Observed) -> Result<(), PruneError> {
+    origin::note_pruned(cx).await?;
     let now = Timestamp::now().to_string();
-    operations::annotate(cx, o, &BTreeMap::from([(PRUNED_AT.to_owned(), now)])).await
+    operations::annotate(cx, o, &BTreeMap::from([(PRUNED_AT.to_owned(), now)])).await?;
+    Ok(())
 }
 
 /// The progress of a prune.

@@ -14,8 +14,7 @@ use std::{fs, io};
 
 use clap::Args;
 use jiff::Timestamp;
-use storage::store;
-use storage::store::RestoreError;
+use storage::store::{RestoreError, Vacancy};
 use tracing::info;
 
 use self::source::Source;
@@ -24,6 +23,9 @@ use super::{Error, Stored, retention};
 
 /// End of the name of a file that is not whole yet.
 const PARTIAL: &str = "partial";
+/// The time after which such a file is taken for one that was cut off: until then another Job may be
+/// writing it.
+const ABANDONED: Duration = Duration::from_hours(1);
 /// End of the name of the database while it is made.
 const RESTORING: &str = ".restoring";
 /// End of the name of the file with the name of the backup that the database begins with.
@@ -72,7 +74,9 @@ pub(super) struct Restore {
 pub(super) async fn make(options: &Make) -> Result<(), Error> {
     let (path, directory) = (options.file.path(), options.file.directory.as_path());
     for left in files(directory, PARTIAL)? {
-        remove(&left)?;
+        if is_abandoned(&left) {
+            remove(&left)?;
+        }
     }
     let partial = path.with_extension(PARTIAL);
     let fetched = options.source.fetch(&partial, &options.cluster_uid).await;
@@ -115,14 +119,15 @@ pub(super) async fn restore(options: &Restore) -> Result<(), Error> {
     }
     let database = options.database.as_path();
     let note = beside(database, RESTORED);
-    match store::make_sure_it_is_empty(database).await {
+    // Taken before anything is written: the pod of a Job that was deleted may still be at work.
+    let vacancy = match Vacancy::take(database).await {
         // An attempt that was cut off had restored all of it.
         Err(RestoreError::Occupied { .. }) if noted(&note) == name => {
             info!(name, "is restored already");
             return Ok(());
         }
-        empty => empty?,
-    }
+        taken => taken?,
+    };
     for end in LEFT {
         remove(&beside(database, end))?;
     }
@@ -136,12 +141,19 @@ pub(super) async fn restore(options: &Restore) -> Result<(), Error> {
     fs::write(&note, name).map_err(|source| failed(&note, source))?;
     sync(&note)?;
     let same_cluster = cluster.as_deref() == Some(options.cluster_uid.as_str());
-    let objects = store::restore(&copy, database, same_cluster).await?;
+    let objects = vacancy.fill(&copy, same_cluster).await?;
     if !same_cluster {
         info!("this is another cluster: what was imported there counts as written here");
     }
     info!(name, objects, "restored");
     Ok(())
+}
+
+/// Returns whether nothing was written to a file for long.
+fn is_abandoned(path: &Path) -> bool {
+    let written = path.metadata().and_then(|metadata| metadata.modified());
+    let age = written.ok().and_then(|time| time.elapsed().ok());
+    age.is_some_and(|age| age > ABANDONED)
 }
 
 /// Returns the name of the backup that a database was to begin with.

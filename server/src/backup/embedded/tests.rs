@@ -102,13 +102,15 @@ fn restoring(directory: &TempDir, name: &str, database: &Path, uid: &str) -> Res
 async fn a_backup_is_made_kept_for_its_time_and_restored() {
     let (work, backups) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let bytes = copy(work.path()).await;
-    let old = backups.path().join("old.dump");
-    fs::write(&old, "an old one").unwrap();
     let then = std::time::SystemTime::now() - Duration::from_hours(2);
-    let file = fs::File::options().write(true).open(&old).unwrap();
-    file.set_modified(then).unwrap();
-    fs::write(backups.path().join("young.dump"), "a young one").unwrap();
-    fs::write(backups.path().join("cut-off.partial"), "half").unwrap();
+    for old in ["old.dump", "cut-off.partial"] {
+        let file = fs::File::create(backups.path().join(old)).unwrap();
+        file.set_modified(then).unwrap();
+    }
+    // The second one is being written by another Job.
+    for young in ["young.dump", "by-hand.partial"] {
+        fs::write(backups.path().join(young), "a young one").unwrap();
+    }
     let (url, answered) = answering(ok(bytes.len(), &bytes)).await;
     let options = Make {
         file: named(&backups, "night"),
@@ -126,7 +128,7 @@ async fn a_backup_is_made_kept_for_its_time_and_restored() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, ["night.dump", "young.dump"]);
+    assert_eq!(names, ["by-hand.partial", "night.dump", "young.dump"]);
 
     let database = work.path().join("reports.db");
     let options = restoring(&backups, "night", &database, UID);
@@ -191,7 +193,24 @@ async fn another_kind_of_file_and_an_unknown_name_are_refused() {
     let error = restore(&restoring(&backups, "none", &database, UID)).await;
     let error = error.unwrap_err().to_string();
     assert_eq!(error, "backup none does not exist; existing backups: dump");
-    assert_eq!(fs::read_dir(work.path()).unwrap().count(), 0);
+    assert!(!database.exists());
+    assert!(!beside(&database, RESTORING).exists());
+}
+
+/// The pod of a Job that was deleted goes on for a while.
+#[tokio::test]
+async fn two_restores_are_not_at_work_at_once() {
+    let (work, backups) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    fs::write(backups.path().join("night.dump"), "not looked at").unwrap();
+    let database = work.path().join("reports.db");
+    let other = Vacancy::take(&database).await.unwrap();
+    let unpacked = beside(&database, RESTORING);
+    fs::write(&unpacked, "the work of the other").unwrap();
+    let error = restore(&restoring(&backups, "night", &database, UID)).await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("in use by another process"), "{error}");
+    assert!(unpacked.exists());
+    drop(other);
 }
 
 #[test]

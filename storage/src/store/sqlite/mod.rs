@@ -70,17 +70,24 @@ impl Sqlite {
 
     /// Closes the database, which folds the write-ahead log into the file.
     pub async fn close_file(&self) {
+        drop(self.close_locked().await);
+    }
+
+    /// Closes the database as [`close_file`](Self::close_file), and returns its lock: nobody can open
+    /// it before that is dropped.
+    pub async fn close_locked(&self) -> Option<FileLock> {
         self.readers.close().await;
         self.writer.close().await;
         self.lock
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .take();
+            .take()
     }
 }
 
 /// A lock of a file, released when this is dropped.
-struct FileLock(File);
+#[derive(Debug)]
+pub(crate) struct FileLock(File);
 
 impl Drop for FileLock {
     /// Releases the lock itself: a child that was forked meanwhile shares the open file until it is
@@ -93,7 +100,7 @@ impl Drop for FileLock {
 }
 
 /// Locks `path` against other processes.
-fn lock(path: &Path) -> Result<FileLock, OpenError> {
+pub(super) fn lock(path: &Path) -> Result<FileLock, OpenError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let path = Path::new(&name).display().to_string();

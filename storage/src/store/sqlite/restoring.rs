@@ -1,9 +1,14 @@
 //! The changes of a copy before it is served in the place of a database that was lost.
 
+use std::path::Path;
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
+
 use super::Sqlite;
 use super::copying::sound;
 use super::rows::{db, un_db};
-use crate::store::engine::EngineError;
+use crate::store::engine::{EngineError, corrupt};
 
 /// Number of versions by which clients may be ahead of a copy. Versions are plentiful; it is the same
 /// number as for a PostgreSQL that was put back.
@@ -19,6 +24,27 @@ const FOREIGN: [&str; 4] = [
 ];
 
 impl Sqlite {
+    /// Returns an error unless the file at `path` is a database of ours. [`open`](Self::open) gives any
+    /// other one, and a file without a byte, the tables that it lacks, and it is served as an empty one.
+    pub async fn check_origin(path: &Path) -> Result<(), EngineError> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .read_only(true)
+            .disable_statement_logging();
+        let mut connection = options.connect().await?;
+        let tables: Result<i64, sqlx::Error> = sqlx::query_scalar(
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table'
+                 AND name IN ('_sqlx_migrations', 'objects', 'position', 'resources')",
+        )
+        .fetch_one(&mut connection)
+        .await;
+        connection.close().await?;
+        match tables? {
+            4 => Ok(()),
+            _ => Err(corrupt(&"the file", "it is no database of reports")),
+        }
+    }
+
     /// Returns the number of stored objects.
     pub async fn objects_stored(&self) -> Result<u64, EngineError> {
         let count: i64 = sqlx::query_scalar("SELECT count(*) FROM objects")

@@ -1,14 +1,20 @@
 //! Copies of an embedded database that are made while it is in use, and the return to them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 use crds::control::{GateState, ImportMode, ImportType};
-use sqlx::{Connection as _, SqliteConnection};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 
 use super::sqlite::{File, create_for_ever};
 use super::{Bed, item, key};
-use crate::store::{RestoreError, restore};
+use crate::store::{OpenError, RestoreError, Store, StoreOptions, Vacancy};
+
+/// Makes the database at `path` of a copy.
+async fn restore(copy: &Path, path: &Path, same_cluster: bool) -> Result<u64, RestoreError> {
+    Vacancy::take(path).await?.fill(copy, same_cluster).await
+}
 
 /// Makes a copy beside the database of `other`.
 async fn copied(bed: &Bed, other: &File) -> PathBuf {
@@ -105,13 +111,58 @@ async fn no_database_in_use_is_overwritten() {
     );
 }
 
+/// A server that opened it would lose all that it wrote when the copy takes its place.
+#[rstest::rstest]
+#[case::nothing_is_there(false)]
+#[case::an_empty_one_is_there(true)]
 #[tokio::test]
-async fn what_is_no_copy_is_refused() {
+async fn nobody_opens_the_place_of_a_restore(#[case] exists: bool) {
+    let (file, other) = (File::new(), File::new());
+    let bed = Bed::serving(&file).await;
+    bed.create("r", "u").await.unwrap();
+    let copy = copied(&bed, &other).await;
+    bed.close().await;
+    if exists {
+        Bed::serving(&other).await.close().await;
+    }
+    let vacancy = Vacancy::take(&other.path()).await.unwrap();
+    let error = Store::open(StoreOptions::new(other.path())).await.err();
+    assert!(matches!(error, Some(OpenError::Locked { .. })), "{error:?}");
+    // Nor does another restore.
+    let error = Vacancy::take(&other.path()).await.unwrap_err();
+    assert!(matches!(error, RestoreError::Present { .. }), "{error}");
+    assert_eq!(vacancy.fill(&copy, true).await.unwrap(), 1);
+    Bed::open(&other).await.close().await;
+}
+
+#[rstest::rstest]
+#[case::no_database("not a database at all, but long enough to look at")]
+#[case::nothing("")]
+#[tokio::test]
+async fn what_is_no_copy_is_refused(#[case] content: &str) {
     let other = File::new();
     let copy = other.path().with_extension("restoring");
-    std::fs::write(&copy, "not a database at all, but long enough to look at").unwrap();
+    std::fs::write(&copy, content).unwrap();
     let error = restore(&copy, &other.path(), true).await.unwrap_err();
     assert!(matches!(error, RestoreError::Copy(_)), "{error}");
+    assert!(!other.path().exists());
+}
+
+#[tokio::test]
+async fn a_database_of_something_else_is_refused() {
+    let other = File::new();
+    let copy = other.path().with_extension("restoring");
+    let options = SqliteConnectOptions::new()
+        .filename(&copy)
+        .create_if_missing(true);
+    let mut connection = options.connect().await.unwrap();
+    sqlx::query("CREATE TABLE objects (id INTEGER PRIMARY KEY)")
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    connection.close().await.unwrap();
+    let error = restore(&copy, &other.path(), true).await.unwrap_err();
+    assert!(error.to_string().contains("no database of reports"), "{error}");
     assert!(!other.path().exists());
 }
 

@@ -93,3 +93,29 @@ fn a_restore_keeps_the_server_waiting() {
     let words = "backup x does not exist; correct spec.database.embedded.bootstrap.recovery";
     assert!(failed.message.contains(words), "{}", failed.message);
 }
+
+/// A volume of a class that waits for the first consumer is bound when the pod of the restore has a
+/// node, and that needs the claim with the backups.
+#[test]
+fn a_restore_that_keeps_its_volume_waiting_says_why() {
+    let mut applied = applied(false, false, false);
+    let pod = json!({"metadata": {"name": "r-1"}, "status": {"conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "message": "persistentvolumeclaim \"other\" not found"}]}});
+    applied.embedded = Some(Embedded {
+        recovery: Some(Recovery {
+            job: Job::default(),
+            pods: vec![serde_json::from_value(pod).unwrap()],
+        }),
+        ..Embedded::default()
+    });
+    let recovery = json!({"recovery": {"backupName": "x"}});
+    let object = object(json!({"embedded": {"bootstrap": recovery}}));
+    let status = status_of(&object, &applied, &[]);
+    let told = condition(&status, types::DATABASE_READY);
+    assert_eq!(told, Some(("False", reasons::RESTORING)));
+    let mut conditions = status.conditions.iter();
+    let told = conditions.find(|found| found.type_ == types::DATABASE_READY);
+    let message = &told.unwrap().message;
+    assert!(message.contains("\"other\" not found"), "{message}");
+}
