@@ -13,7 +13,8 @@
 //! | `floor` | get, update (PUT) | [`Floor`] | raises the resource version counter |
 //!
 //! `Database` is the one object `database`, read-only: what the reports are stored in, and how far
-//! a move of an embedded database has got.
+//! a move of an embedded database has got. Its subresource `copy` is the database itself, where that
+//! is a file beside the server.
 //!
 //! Resource versions are decimal strings, as everywhere in Kubernetes (KEP-5504).
 
@@ -35,6 +36,9 @@ pub const PLURAL: &str = "storedresources";
 pub const DATABASES: &str = "databases";
 /// Name of the one [`Database`].
 pub const DATABASE_NAME: &str = "database";
+/// Subresource of [`Database`]: an embedded database as it is at one moment, as a file of SQLite.
+/// Backups are made of it, by clients that connect to the server itself.
+pub const COPY: &str = "copy";
 
 /// File beside the parameters of the connection to a database: the history of the cluster that the
 /// database has to have. A server makes nothing in a database that lacks it. Absent before the first

@@ -48,6 +48,7 @@ fn assert_refused(found: &[String], part: &str) {
 #[case::embedded(json!({"database": {"mode": "Embedded", "embedded": {"storage": {"size": "1Gi", "storageClassName": "fast"}}}}))]
 #[case::embedded_by_default(json!({"database": {"embedded": {}}}))]
 #[case::ephemeral(json!({"database": {"embedded": {"ephemeral": "EmptyDir", "storage": {"size": "1Gi"}}}, "migration": {"source": {"policy": "Keep"}}}))]
+#[case::embedded_backed_up(json!({"database": {"backup": {"destination": {"pvc": {}}}, "embedded": {"bootstrap": {"recovery": {"backupName": "a", "volumeClaimRef": {"name": "b"}}}}}}))]
 #[case::managed(json!({"database": {"mode": "Managed"}}))]
 #[case::external(json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "s"}, "keys": {"uri": "url"}}}}))]
 #[case::cloud_native_pg(json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {"clusterRef": {"name": "c"}}}}))]
@@ -63,6 +64,8 @@ fn assert_refused(found: &[String], part: &str) {
 #[case::from_database(json!({"apis": [{"group": "a.b", "owner": "Server", "from": {"database": {"connectionSecretRef": {"name": "s"}, "clusterID": "0Aa00000-0000-0000-0000-000000000000"}}}]}))]
 #[case::network_policy(json!({"networkPolicy": {"enabled": true, "apiServerCIDRs": ["10.0.0.0/24", "fd00::/64"], "additionalPorts": [6432]}}))]
 #[case::monitoring(json!({"monitoring": {"prometheusRule": true, "labels": {"release": "a"}, "maxBackupAge": "192h"}}))]
+#[case::tracing(json!({"monitoring": {"tracing": {"endpoint": "http://collector:4318", "samplingRatePerMillion": 1_000_000}}}))]
+#[case::tracing_with_cas(json!({"monitoring": {"tracing": {"endpoint": "https://collector:4318", "caSecretRef": {"name": "ca"}}}}))]
 fn accepted(#[case] spec: Value) {
     assert_eq!(refusals(&object(spec), None), Vec::<String>::new());
 }
@@ -79,10 +82,12 @@ fn accepted(#[case] spec: Value) {
 #[case(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}, "migration": {"source": {"policy": "Prune"}}}), "source.policy must be Keep")]
 #[case(json!({"database": {"backup": {"destination": {}}}}), "exactly one of pvc and s3")]
 #[case(json!({"database": {"mode": "Managed", "managed": {"bootstrap": {"recovery": {"backupName": "a", "volumeClaimRef": {"name": "b"}, "s3": {"bucket": "abc", "credentialsSecretRef": {"name": "c"}}}}}}}), "at most one of volumeClaimRef and s3")]
+#[case(json!({"database": {"embedded": {"bootstrap": {"recovery": {"backupName": "a", "volumeClaimRef": {"name": "b"}, "s3": {"bucket": "abc", "credentialsSecretRef": {"name": "c"}}}}}}}), "at most one of volumeClaimRef and s3")]
 #[case(json!({"migration": {"approvedPlan": "sha256:0"}}), "only with approval: Manual")]
 #[case(json!({"migration": {"approval": "Automatic", "approvedPlan": "sha256:0"}}), "only with approval: Manual")]
 #[case(json!({"migration": {"soak": "9000h"}}), "must not be longer than 8784h")]
 #[case(json!({"monitoring": {"maxBackupAge": "9000h"}}), "must not be longer than 8784h")]
+#[case(json!({"monitoring": {"tracing": {"endpoint": "http://collector:4318", "caSecretRef": {"name": "ca"}}}}), "caSecretRef can only be set with an endpoint that begins with https://")]
 #[case(json!({"migration": {"drainWindow": "61m"}}), "must not be longer than 1h")]
 #[case(json!({"migration": {"source": {"after": "9000h"}}}), "must not be longer than 8784h")]
 #[case(json!({"tls": {"mode": "CertManager"}}), "certManager must be set with mode CertManager")]

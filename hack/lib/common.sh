@@ -44,6 +44,20 @@ workspace_version() {
 		die "no version found in [workspace.package] of Cargo.toml"
 }
 
+# built_once PATH LOCK COMMAND...: have a command make PATH, unless it is there. Of scripts that want it at
+# the same time, one makes it, and the others wait for the file LOCK. PATH has to appear complete.
+built_once() {
+	local path=$1 lock=$2
+	shift 2
+	[ ! -e "$path" ] || return 0
+	mkdir -p "$(dirname "$path")" "$(dirname "$lock")"
+	(
+		flock 9
+		[ -e "$path" ] || "$@"
+	) 9>"$lock"
+	[ -e "$path" ] || die "$path was not made"
+}
+
 # quietly LOG COMMAND...: run a command whose output matters only when it fails.
 quietly() {
 	local log=$1 rc=0

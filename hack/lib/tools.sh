@@ -29,15 +29,7 @@ go_tool() {
 		cd "$source" && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
 	} | sha256sum | cut -c1-16)
 	path=$CACHE/tools/bin/$1-$key
-	if [ ! -x "$path" ]; then
-		mkdir -p "$CACHE/tools/bin"
-		(
-			flock 9 # another script may be building the same
-			[ -x "$path" ] || go_tool_build "$source" "$path" "$2"
-		) 9>"$CACHE/tools/.$1.lock"
-		[ -x "$path" ] || die "$1 was not built"
-		find "$CACHE/tools/bin" -name "$1-*" ! -path "$path" -mtime +14 -delete
-	fi
+	built_once "$path" "$CACHE/tools/.$1.lock" go_tool_build "$source" "$path" "$2"
 	printf '%s\n' "$path"
 }
 
@@ -49,6 +41,7 @@ go_tool_build() {
 	export CGO_ENABLED=0 GOFLAGS='-mod=readonly -trimpath -tags=containers_image_openpgp'
 	quietly "$CACHE/logs/go-build-${3##*/}.log" go build -ldflags '-s -w' -o "$2.new" "$3" &&
 		mv "$2.new" "$2"
+	find "$CACHE/tools/bin" -name "$(basename "${2%-*}")-*" ! -path "$2" -mtime +14 -delete
 }
 
 # helm_program, kustomize_program: the paths of Helm, and of a kubectl that has kustomize alone.
@@ -73,35 +66,39 @@ bundle_program() {
 # cosign_program: the path of cosign. Its version is exact, and Go verifies its sum and those of all that
 # it needs against the public database of sums.
 cosign_program() {
-	local path=$CACHE/tools/bin/cosign-$COSIGN_VERSION folder
+	local path=$CACHE/tools/bin/cosign-$COSIGN_VERSION
 	command -v go >/dev/null || die "Go is needed to build cosign; install it from https://go.dev/dl/"
-	if [ ! -x "$path" ]; then
-		mkdir -p "$CACHE/tools/bin"
-		folder=$(mktemp -d "$CACHE/tools/cosign.XXXXXX")
-		step "building cosign (minutes when the Go build cache is cold)"
-		CGO_ENABLED=0 GOFLAGS=-trimpath GOBIN=$folder quietly "$CACHE/logs/go-build-cosign.log" \
-			go install -ldflags '-s -w' "github.com/sigstore/cosign/v3/cmd/cosign@v$COSIGN_VERSION" &&
-			mv "$folder/cosign" "$path"
-		rm -rf "$folder"
-		[ -x "$path" ] || die "cosign was not built"
-	fi
+	built_once "$path" "$CACHE/tools/.cosign.lock" cosign_build "$path"
 	printf '%s\n' "$path"
+}
+
+# cosign_build PATH: build in a folder of its own, and move the program to PATH.
+cosign_build() {
+	local folder
+	folder=$(mktemp -d "$CACHE/tools/cosign.XXXXXX")
+	step "building cosign (minutes when the Go build cache is cold)"
+	CGO_ENABLED=0 GOFLAGS=-trimpath GOBIN=$folder quietly "$CACHE/logs/go-build-cosign.log" \
+		go install -ldflags '-s -w' "github.com/sigstore/cosign/v3/cmd/cosign@v$COSIGN_VERSION" &&
+		mv "$folder/cosign" "$1"
+	rm -rf "$folder"
 }
 
 # validate_program: the path of a program that holds objects against the schemas of Kubernetes, which
 # it brings along. The versions of what it needs are pinned beside it.
 validate_program() {
-	local pins=$ROOT/hack/lib/validate.txt dir
+	local pins=$ROOT/hack/lib/validate.txt dir path
 	dir=$CACHE/tools/validate-$(sha256sum "$pins" | cut -c1-16)
-	if [ ! -x "$dir/bin/kubernetes-validate" ]; then
-		rm -rf "$dir"
-		mkdir -p "$CACHE/logs"
-		step "installing kubernetes-validate"
-		quietly "$CACHE/logs/validate.log" python3 -m venv "$dir" &&
-			quietly "$CACHE/logs/validate.log" "$dir/bin/pip" install --quiet -r "$pins"
-		[ -x "$dir/bin/kubernetes-validate" ] || die "kubernetes-validate was not installed"
-	fi
-	printf '%s\n' "$dir/bin/kubernetes-validate"
+	path=$dir/bin/kubernetes-validate
+	built_once "$path" "$CACHE/tools/.validate.lock" validate_install "$dir" "$pins"
+	printf '%s\n' "$path"
+}
+
+# validate_install DIR PINS: install it into DIR; its program is there last.
+validate_install() {
+	rm -rf "$1"
+	step "installing kubernetes-validate"
+	quietly "$CACHE/logs/validate.log" python3 -m venv "$1" &&
+		quietly "$CACHE/logs/validate.log" "$1/bin/pip" install --quiet -r "$2"
 }
 
 # machete: the path of cargo-machete, which finds dependencies that no line uses.

@@ -19,5 +19,6 @@ pub mod operator_condition;
 mod refusals;
 mod said;
 pub mod security;
+pub mod spans;
 #[cfg(test)]
 mod testing;

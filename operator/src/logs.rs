@@ -5,11 +5,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use traces::{LOG_DIRECTIVE, Traces};
 use tracing::{info, warn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
-use tracing_subscriber::{EnvFilter, Registry, fmt};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
 /// Interval of looks at the file. The kubelet brings a changed `ConfigMap` within about a minute.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -90,24 +91,33 @@ impl LogLevel {
     }
 }
 
-/// Starts logs at `level`: a level, or directives such as `info,kube=debug`.
+/// Starts logs at `level` (a level, or directives such as `info,kube=debug`), and has spans go to
+/// `traces`.
 ///
 /// # Errors
 /// If the level cannot be read or a logger is there already.
-pub fn install(level: &str) -> Result<LogLevel, LogError> {
+pub fn install(level: &str, traces: Option<&Traces>) -> Result<LogLevel, LogError> {
     let (filter, handle) = reload::Layer::new(filter(level)?);
-    tracing_subscriber::registry()
-        .with(filter)
-        .with(fmt::layer().json())
-        .try_init()?;
+    let registry = tracing_subscriber::registry();
+    match traces {
+        // The level is that of the logs alone.
+        Some(traces) => {
+            let logs = fmt::layer::<Registry>().json().with_filter(filter);
+            registry.with(logs).with(traces.layer()).try_init()?;
+        }
+        None => registry.with(filter).with(fmt::layer().json()).try_init()?,
+    }
     Ok(LogLevel::new(handle, level))
 }
 
 fn filter(level: &str) -> Result<EnvFilter, LogError> {
-    EnvFilter::try_new(directives(level)).map_err(|source| LogError::Filter {
+    let failed = |source| LogError::Filter {
         level: level.to_owned(),
         source,
-    })
+    };
+    let filter = EnvFilter::try_new(directives(level)).map_err(failed)?;
+    let spans = LOG_DIRECTIVE.parse().map_err(failed)?;
+    Ok(filter.add_directive(spans))
 }
 
 /// Returns the directives for a level. A plain level leaves out what the HTTP client logs of each
@@ -146,6 +156,7 @@ mod tests {
             level.look(&file);
             let present = level.filter.with_current(ToString::to_string).unwrap();
             assert!(present.contains(expected), "{text:?}: {present}");
+            assert!(present.contains(LOG_DIRECTIVE), "{text:?}: {present}");
         }
     }
 

@@ -20,10 +20,12 @@ use reports_server_operator::leader::{self, Candidate};
 use reports_server_operator::logs::LogLevel;
 use reports_server_operator::metrics::Metrics;
 use reports_server_operator::migration::{Deps, HoldLock, Supervisor};
+use reports_server_operator::spans::TracingOptions;
 use reports_server_operator::{installer, logs, names, operator_condition};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use traces::{ExportMetrics, Traces};
 use tracing::{error, info};
 
 /// The longest time that reconciliations under way may take to finish after a signal.
@@ -115,6 +117,8 @@ struct Options {
     /// seconds.
     #[arg(long, env = "LOG_LEVEL_FILE", global = true)]
     log_level_file: Option<PathBuf>,
+    #[command(flatten)]
+    tracing: TracingOptions,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -124,13 +128,21 @@ fn main() -> anyhow::Result<()> {
             anyhow!("a second TLS provider is linked in; this is a defect of the build")
         })?;
     let Cli { command, options } = Cli::parse();
-    let level = logs::install(&options.log_level).context("check --log-level")?;
-    tokio::runtime::Builder::new_multi_thread()
+    let traces = options.tracing.start(options.identity.clone());
+    let traces = traces.context("there are no traces; check --tracing-endpoint")?;
+    let level = logs::install(&options.log_level, traces.as_ref()).context("check --log-level")?;
+    let command = command.unwrap_or(Command::Run);
+    let spans = traces.as_ref().map(Traces::metrics);
+    let ended = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(carry_out(command.unwrap_or(Command::Run), options, level))
-        .inspect_err(|error| error!(error = format!("{error:#}"), "the operator ends"))
+        .block_on(carry_out(command, options, level, spans))
+        .inspect_err(|error| error!(error = format!("{error:#}"), "the operator ends"));
+    if let Some(traces) = traces {
+        traces.end();
+    }
+    ended
 }
 
 fn place(text: &str) -> Result<(String, SocketAddr), String> {
@@ -143,9 +155,14 @@ fn place(text: &str) -> Result<(String, SocketAddr), String> {
     Ok((host.to_owned(), address))
 }
 
-async fn carry_out(command: Command, options: Options, level: LogLevel) -> anyhow::Result<()> {
+async fn carry_out(
+    command: Command,
+    options: Options,
+    level: LogLevel,
+    spans: Option<ExportMetrics>,
+) -> anyhow::Result<()> {
     let said = match command {
-        Command::Run => return run(options, level).await,
+        Command::Run => return run(options, level, spans).await,
         Command::Apply { object } => installer::apply(&client(&options).await?, &object).await?,
         Command::CheckUninstall { crd_goes } => {
             installer::check_uninstall(&client(&options).await?, crd_goes).await?
@@ -161,7 +178,11 @@ async fn client(options: &Options) -> anyhow::Result<Client> {
     Client::try_from(config).context("cannot build a client")
 }
 
-async fn run(options: Options, level: LogLevel) -> anyhow::Result<()> {
+async fn run(
+    options: Options,
+    level: LogLevel,
+    spans: Option<ExportMetrics>,
+) -> anyhow::Result<()> {
     if let Some(file) = options.log_level_file.clone() {
         tokio::spawn(level.follow(file));
     }
@@ -170,6 +191,9 @@ async fn run(options: Options, level: LogLevel) -> anyhow::Result<()> {
     let config = client_config(&options).await?;
     let client = Client::try_from(config.clone()).context("cannot build a client")?;
     let metrics = Metrics::new();
+    if let Some(spans) = spans {
+        metrics.register(|registry| spans.register(registry));
+    }
     let (ready_tx, ready) = watch::channel(false);
     let endpoints = endpoints(&options, &client)?;
     let endpoints = Endpoints::bind(endpoints, metrics.clone(), ready).await?;
@@ -252,17 +276,23 @@ impl Operator {
         let (stop, metrics) = (self.stop.clone(), self.metrics.clone());
         metrics.leading(true);
         let mut work = tokio::spawn(self.work(identity));
+        let overdue = async {
+            stop.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
         tokio::select! {
             // Losing the Lease ends the process at once: another operator may be at work already.
             ended = &mut task => {
+                metrics.leading(false);
                 work.abort();
                 return ended.context("the election failed")?.map_err(Into::into);
             }
+            // A signal ends it as well, and in time.
             ended = &mut work => ended.context("the controller failed")?,
-            () = stop.cancelled() => {
-                if tokio::time::timeout(GRACE, &mut work).await.is_err() {
-                    work.abort();
-                }
+            () = overdue => {
+                work.abort();
+                // Nothing of it goes on when another operator gets the Lease.
+                let _ = (&mut work).await;
             }
         }
         metrics.leading(false);

@@ -26,6 +26,9 @@ pub const METRICS_ACCESS_CLUSTER_ROLE: &str = "reports-server-operator:metrics-a
 /// Label by which a `ClusterRole` is aggregated into [`REPORTS_CLUSTER_ROLE`].
 pub const AGGREGATE_LABEL: &str = "rbac.reports-server.io/aggregate-to-operator";
 
+/// `ResourceQuota` of the operator's namespace that admits pods of its priority class.
+pub const PRIORITY_QUOTA: &str = "reports-server-operator-critical-pods";
+
 /// Name of the admission policy that refuses to delete a target namespace on which API groups depend,
 /// and of its binding.
 pub const NAMESPACE_GUARD: &str = "reports-server-target-namespaces";
@@ -59,6 +62,18 @@ pub fn operator_image() -> String {
 pub const OPERATOR_CONFIG: &str = "reports-server-operator-config";
 /// The folder in which its keys are files.
 pub const OPERATOR_CONFIG_DIR: &str = "/etc/reports-server-operator";
+
+/// Environment variable of the operator with the address of a collector of traces.
+pub const TRACING_ENDPOINT_ENV: &str = "TRACING_ENDPOINT";
+/// Environment variable of the operator with the traces of a million that are recorded.
+pub const TRACING_RATE_ENV: &str = "TRACING_SAMPLING_RATE_PER_MILLION";
+/// Environment variable of the operator with the file of the collector's CAs.
+pub const TRACING_CA_FILE_ENV: &str = "TRACING_CA_FILE";
+
+/// Secret of the operator's namespace with the CAs of the collector; it need not exist.
+pub const TRACING_CA: &str = "reports-server-operator-tracing-ca";
+/// The folder in which its key `ca.crt` is a file.
+pub const TRACING_CA_DIR: &str = "/etc/reports-server-operator-tracing-ca";
 
 /// Service by which Prometheus finds the operator's metrics.
 pub const METRICS_SERVICE: &str = "reports-server-operator-metrics";

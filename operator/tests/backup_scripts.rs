@@ -140,15 +140,18 @@ async fn old_backups_go_and_the_newest_stays() {
     let postgres = filled().await;
     let backups = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
-    for (name, minutes) in [("old.dump", 61), ("young.dump", 59), ("notes.txt", 9999)] {
+    // One Job was cut off, and another is at work.
+    let partial = [("cut-off.dump.partial", 62), ("by-hand.dump.partial", 1)];
+    let whole = [("old.dump", 61), ("young.dump", 59), ("notes.txt", 9999)];
+    for (name, minutes) in whole.into_iter().chain(partial) {
         let file = File::create(backups.path().join(name)).unwrap();
         file.set_modified(now - Duration::from_mins(minutes))
             .unwrap();
     }
-    File::create(backups.path().join("cut-off.dump.partial")).unwrap();
     let made = run(&postgres, BACKUP, backups.path(), "new", DATABASE);
     assert!(made.status.success(), "{}", text(&made));
-    assert_eq!(names(&backups), ["new.dump", "notes.txt", "young.dump"]);
+    let left = ["by-hand.dump.partial", "new.dump", "notes.txt", "young.dump"];
+    assert_eq!(names(&backups), left);
 }
 
 #[tokio::test]

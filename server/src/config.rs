@@ -60,6 +60,10 @@ pub struct Config {
         conflicts_with = "database_dir"
     )]
     pub move_database_dir: Option<PathBuf>,
+    /// Directory for copies of --database, which `reports-server backup make` asks for: it needs
+    /// room for one. Without it there are no copies.
+    #[arg(long, env = "REPORTS_SERVER_COPY_DIR", conflicts_with = "database_dir")]
+    pub copy_dir: Option<PathBuf>,
     /// Identity that distinguishes this cluster from others in the same PostgreSQL database, such
     /// as the uid of its namespace kube-system. It must never change.
     #[arg(long, env = "REPORTS_SERVER_CLUSTER_IDENTITY")]
@@ -115,6 +119,28 @@ pub struct Config {
     /// Form of a log line: an object for programs, or text for people.
     #[arg(long, env = "REPORTS_SERVER_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
+    /// URL of a collector that takes traces by OTLP over HTTP, such as
+    /// `http://otel-collector.monitoring:4318`; without it there are no traces.
+    #[arg(long, env = "REPORTS_SERVER_TRACING_ENDPOINT")]
+    pub tracing_endpoint: Option<traces::Endpoint>,
+    /// Traces of a million that are recorded, of those that begin here. One that a kube-apiserver
+    /// has begun is recorded where that one records it.
+    #[arg(
+        long,
+        env = "REPORTS_SERVER_TRACING_SAMPLING_RATE_PER_MILLION",
+        default_value_t = 0,
+        value_parser = clap::value_parser!(u32).range(0..=i64::from(traces::MAX_RATE)),
+        requires = "tracing_endpoint"
+    )]
+    pub tracing_sampling_rate_per_million: u32,
+    /// File with the CAs of the collector's certificate in PEM, read again for each export; the
+    /// public CAs without it.
+    #[arg(
+        long,
+        env = "REPORTS_SERVER_TRACING_CA_FILE",
+        requires = "tracing_endpoint"
+    )]
+    pub tracing_ca_file: Option<PathBuf>,
     /// Time between failing /readyz and the end of service, in which clients move to other servers.
     #[arg(long, env = "REPORTS_SERVER_SHUTDOWN_DELAY", default_value = "10s", value_parser = duration)]
     pub shutdown_delay: Duration,
@@ -167,6 +193,17 @@ impl Config {
         options.cluster_uid.clone_from(&self.cluster_uid);
         options.max_connections = self.database_max_connections;
         Database::Postgres(options)
+    }
+
+    /// Returns the collector of traces, and what it gets.
+    #[must_use]
+    pub fn traces(&self) -> Option<traces::Settings> {
+        let endpoint = self.tracing_endpoint.clone()?;
+        Some(traces::Settings {
+            endpoint,
+            rate_per_million: self.tracing_sampling_rate_per_million,
+            ca: self.tracing_ca_file.clone(),
+        })
     }
 
     /// Returns the bounds of concurrent work.
@@ -228,7 +265,26 @@ mod tests {
         assert_eq!(config.history, Duration::from_mins(10));
         assert_eq!(config.log_format, LogFormat::Json);
         assert_eq!(config.connection_max_age, Duration::from_mins(5));
+        assert!(config.traces().is_none());
         assert_eq!(config.config_map.unwrap().name, "name");
+    }
+
+    #[test]
+    fn a_collector_gets_what_its_senders_record_unless_a_rate_is_given() {
+        let traces = |more: &[&str]| {
+            let endpoint = ["--groups=g.io", "--tracing-endpoint=http://collector:4318"];
+            let arguments: Vec<&str> = endpoint.iter().chain(more).copied().collect();
+            parse(&arguments).unwrap().traces().unwrap()
+        };
+        let plain = traces(&[]);
+        assert_eq!(plain.endpoint.url(), "http://collector:4318/v1/traces");
+        assert_eq!((plain.rate_per_million, plain.ca), (0, None));
+        let given = traces(&[
+            "--tracing-sampling-rate-per-million=1000000",
+            "--tracing-ca-file=/ca.crt",
+        ]);
+        assert_eq!(given.rate_per_million, 1_000_000);
+        assert_eq!(given.ca, Some(PathBuf::from("/ca.crt")));
     }
 
     #[rstest]
@@ -244,6 +300,12 @@ mod tests {
     )]
     #[case(&["--groups", "g.io", "--database-max-connections", "2"], "at least 5")]
     #[case(&["--groups", "g.io", "--log-format", "xml"], "possible values: json, text")]
+    #[case(&["--groups", "g.io", "--tracing-endpoint", "collector:4317"], "http://")]
+    #[case(&["--groups", "g.io", "--tracing-ca-file", "/ca.crt"], "--tracing-endpoint")]
+    #[case(
+        &["--groups=g.io", "--tracing-endpoint=http://c", "--tracing-sampling-rate-per-million=1000001"],
+        "1000001 is not in 0..=1000000"
+    )]
     fn names_what_is_wrong(#[case] more: &[&str], #[case] expected: &str) {
         let error = parse(more).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

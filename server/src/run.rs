@@ -12,6 +12,7 @@ use storage::store::{OpenError, Store, StoreOptions};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use traces::ExportMetrics;
 
 use crate::api::{Api, Pieces};
 use crate::auth::{Authenticator, Authorizer, FrontProxyConfig, SubjectAccess, TokenAuthenticator};
@@ -74,14 +75,21 @@ struct Cluster {
 }
 
 /// Runs the server until a signal ends it. The level of the logs is that of the `ConfigMap` where it
-/// names one.
+/// names one. `traces` are the counters of exported spans, where there are traces.
 ///
 /// # Errors
 /// If it cannot start; each error says what to do about it.
-pub async fn run(config: Config, log_level: LogLevel) -> anyhow::Result<()> {
+pub async fn run(
+    config: Config,
+    log_level: LogLevel,
+    traces: Option<ExportMetrics>,
+) -> anyhow::Result<()> {
     let shutdown = Shutdown::default();
     shutdown.on_signals().context("cannot listen for signals")?;
     let metrics = Arc::new(Metrics::new());
+    if let Some(traces) = traces {
+        metrics.register(|registry| traces.register(registry));
+    }
     let certificates = Certificates::load(config.certificate_files())
         .await
         .context("no serving certificate; check the Secret that is mounted for it")?;
@@ -351,6 +359,10 @@ fn pipeline(
         .attached(attachments)
         .keeping(pieces)
         .refusing(refused_writers);
+    let api = match &config.copy_dir {
+        Some(directory) => api.copying_to(directory),
+        None => api,
+    };
     Pipeline {
         authenticator: Authenticator::new(front_proxy, tokens),
         authorizer,

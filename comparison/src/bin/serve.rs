@@ -14,6 +14,6 @@ async fn main() -> anyhow::Result<()> {
         anyhow::bail!("another TLS provider is installed");
     }
     let config = Config::parse();
-    let log_level = telemetry::install_logs(&config.log_level, config.log_format);
-    run::run(config, log_level.context("check --log-level")?).await
+    let log_level = telemetry::install_logs(&config.log_level, config.log_format, None);
+    run::run(config, log_level.context("check --log-level")?, None).await
 }

@@ -38,6 +38,8 @@ pub const BACKUP_SCHEDULE: &str = "0 3 * * *";
 pub const BACKUP_RETENTION: Duration = Duration::from_hours(30 * 24);
 /// Age of the newest backup from which an alert is raised.
 pub const MAX_BACKUP_AGE: Duration = Duration::from_hours(26);
+/// Traces of a million that are recorded, of those that begin at the server.
+pub const TRACING_SAMPLING_RATE: u32 = 0;
 /// Lifetime of the certificate authority.
 pub const CA_VALIDITY: Duration = Duration::from_hours(365 * 24);
 /// Lifetime of a leaf certificate.

@@ -77,7 +77,7 @@ mod tests {
             "tls": {"mode": "Provided", "operator": {"certValidity": "24h"},
                 "provided": {"secretRef": {"name": "x"}}, "certManager": {"issuerRef": {"name": "x"}}},
             "networkPolicy": {"enabled": true},
-            "monitoring": {"serviceMonitor": true, "prometheusRule": true, "grafanaDashboard": true},
+            "monitoring": {"serviceMonitor": true, "prometheusRule": true, "grafanaDashboard": true, "tracing": {"endpoint": "http://c"}},
             "deletionPolicy": {"apis": "Orphan", "data": "Delete"},
         });
         let spec = serde_json::from_value(spec).unwrap();

@@ -249,6 +249,9 @@ impl<'a> Hand<'a> {
         let mut found = found.map_err(RequestError::of("list pods"))?.items;
         found.retain(|pod| pod.metadata.deletion_timestamp.is_none());
         if manner != Manner::AllDeleted {
+            // Of the operators, the one that leads; where that cannot be read now, any.
+            let leader = self.line.leader().await.unwrap_or_default();
+            found.sort_by_key(|pod| leader.is_none() || pod.metadata.name != leader);
             found.truncate(1);
         }
         let mut did = Did::Nothing;

@@ -40,6 +40,9 @@ const BACK_LIMIT: Duration = Duration::from_mins(2);
 /// Time for which a slow database stands still, then runs for the second, and so on.
 const STOPPED: Duration = Duration::from_millis(400);
 const RUNNING: Duration = Duration::from_millis(50);
+/// Number of times its length that an operator stands still: the Lease is another one's after 15
+/// seconds, or after 8 during a hold, and the kubelet ends a container that does not answer after 30.
+const PAUSED: u32 = 3;
 /// Pause between two looks at it.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -88,35 +91,57 @@ impl NodeDriver {
         Ok(reached.await?)
     }
 
-    /// Returns a pod of a component, and its namespace and container.
-    async fn pod(
-        &self,
-        component: &str,
-    ) -> Result<Option<(&'static str, String, String)>, ChaosError> {
-        let namespace = if component == "operator" {
-            OPERATOR_NAMESPACE
-        } else {
-            TARGET_NAMESPACE
-        };
+    /// Returns a pod of a component that is not being deleted; of the operators' that of the leader, if
+    /// one leads.
+    async fn pod(&self, component: &str) -> Result<Option<Container>, ChaosError> {
+        let namespace = namespace_of(component);
         let pods: Api<Pod> = Api::namespaced(self.line.client.clone(), namespace);
         let labelled = ListParams::default().labels(&format!("{COMPONENT}={component}"));
         let found = pods.list(&labelled).await.map_err(cluster_error)?;
-        let living = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
-        let pod = found.items.into_iter().find(living);
+        let mut living = found.items;
+        living.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+        let leader = match namespace {
+            // Where it cannot be read now, any of them is struck.
+            OPERATOR_NAMESPACE => self.line.leader().await.unwrap_or_default(),
+            _ => None,
+        };
+        let leads = |pod: &Pod| leader.is_some() && pod.metadata.name == leader;
+        let index = living.iter().position(leads).unwrap_or(0);
+        let pod = living.into_iter().nth(index);
         let name = pod.and_then(|pod| pod.metadata.name);
-        Ok(name.map(|name| (namespace, name, component.to_owned())))
+        Ok(name.map(|pod| Container {
+            namespace,
+            pod,
+            name: component.to_owned(),
+        }))
     }
 
-    async fn signal(&self, component: &str, signal: Signal) -> Result<(), ChaosError> {
-        let Some((namespace, pod, container)) = self.pod(component).await? else {
-            return Ok(());
-        };
+    async fn signal(&self, container: &Container, signal: Signal) {
         let cluster = &self.line.cluster;
-        let sent = cluster.signal_container(namespace, &pod, &container, signal);
+        let sent =
+            cluster.signal_container(container.namespace, &container.pod, &container.name, signal);
         // One that is being started again has no process to signal.
         if let Err(error) = sent.await {
-            tracing::info!(%error, component, "not signalled");
+            tracing::info!(%error, pod = %container.pod, "not signalled");
         }
+    }
+
+    /// Kills a container of a component, and waits until its pods are ready again.
+    async fn kill(&self, component: &str) -> Result<(), ChaosError> {
+        if let Some(container) = self.pod(component).await? {
+            self.signal(&container, Signal::Kill).await;
+        }
+        self.ready(component).await
+    }
+
+    /// Has the operator that leads stand still, so long that another one may lead before it goes on.
+    async fn pause_operator(&self, length: Duration) -> Result<(), ChaosError> {
+        let Some(container) = self.pod("operator").await? else {
+            return Ok(());
+        };
+        self.signal(&container, Signal::Stop).await;
+        tokio::time::sleep(length * PAUSED).await;
+        self.signal(&container, Signal::Cont).await;
         Ok(())
     }
 
@@ -150,21 +175,21 @@ impl NodeDriver {
     }
 
     async fn all_ready(&self, component: &str) -> Result<bool, ChaosError> {
-        let Some((namespace, ..)) = self.pod(component).await? else {
-            return Ok(false);
-        };
+        let namespace = namespace_of(component);
         let pods: Api<Pod> = Api::namespaced(self.line.client.clone(), namespace);
         let labelled = ListParams::default().labels(&format!("{COMPONENT}={component}"));
         let found = pods.list(&labelled).await.map_err(cluster_error)?;
-        Ok(found.items.iter().all(|pod| {
+        let is_living = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
+        let is_ready = |pod: &Pod| {
             let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_ref());
             let mut conditions = conditions.into_iter().flatten();
             conditions.any(|c| c.type_ == "Ready" && c.status == "True")
-        }))
+        };
+        Ok(found.items.iter().any(is_living) && found.items.iter().all(is_ready))
     }
 
     async fn delete_server(&self) -> Result<(), ChaosError> {
-        if let Some((namespace, pod, _)) = self.pod("server").await? {
+        if let Some(Container { namespace, pod, .. }) = self.pod("server").await? {
             let pods: Api<Pod> = Api::namespaced(self.line.client.clone(), namespace);
             let deleted = pods.delete(&pod, &DeleteParams::default()).await;
             deleted.map_err(cluster_error)?;
@@ -222,6 +247,21 @@ impl NodeDriver {
         let ours = await_condition(services, API_SERVICE, ours);
         let ours = tokio::time::timeout(SERVED_LIMIT, ours).await;
         matches!(ours, Ok(Ok(Some(_))))
+    }
+}
+
+/// A container that a fault strikes.
+struct Container {
+    namespace: &'static str,
+    pod: String,
+    name: String,
+}
+
+/// Returns the namespace of the pods of a component.
+fn namespace_of(component: &str) -> &'static str {
+    match component {
+        "operator" => OPERATOR_NAMESPACE,
+        _ => TARGET_NAMESPACE,
     }
 }
 
@@ -302,19 +342,9 @@ impl Driver for NodeDriver {
 
     async fn strike(&self, fault: Fault, length: Duration) -> Result<Option<Window>, ChaosError> {
         let struck = match fault {
-            Fault::OperatorKilled => {
-                self.signal("operator", Signal::Kill).await?;
-                self.ready("operator").await
-            }
-            Fault::OperatorPaused => {
-                self.signal("operator", Signal::Stop).await?;
-                tokio::time::sleep(length).await;
-                self.signal("operator", Signal::Cont).await
-            }
-            Fault::ServerKilled => {
-                self.signal("server", Signal::Kill).await?;
-                self.ready("server").await
-            }
+            Fault::OperatorKilled => self.kill("operator").await,
+            Fault::OperatorPaused => self.pause_operator(length).await,
+            Fault::ServerKilled => self.kill("server").await,
             Fault::ServerPodDeleted => self.delete_server().await,
             Fault::ApiServiceDeleted => return self.delete_api_service().await,
             Fault::Suspended => {

@@ -1,11 +1,13 @@
-//! A replacement of `CloudNativePG`, which needs images that tests cannot have: it does with a
-//! `Cluster` what `CloudNativePG` is documented to do as far as a client can see it, on PostgreSQL
-//! servers that really run. The CRDs are the real ones where they are available.
+//! A stand-in for `CloudNativePG`, which takes minutes: it does with a `Cluster` what a client can
+//! see of `CloudNativePG`, in seconds, on PostgreSQL servers that really run. The CRDs are the real
+//! ones where they are available. The tests `cloudnativepg_operator` run the real operator, and hold
+//! its Secrets and Services against those made here.
 //!
 //! Like the real one it makes the Secrets `NAME-app` and `NAME-ca` and the Services `NAME-rw`,
 //! `NAME-ro` and `NAME-r`, reports phase, primary and instances in the status, moves the primary,
-//! and replaces password and certificates. Unlike it, the servers are no pods:
-//! a proxy of the test stands for `NAME-rw`, at an address of the node where pods are to reach it.
+//! and replaces password and certificates. Unlike it, it has no webhook that admits each write, keeps
+//! the key of its CA to itself, and the servers are no pods: a proxy of the test stands for `NAME-rw`,
+//! at an address of the node where pods are to reach it.
 
 mod crds;
 mod objects;
@@ -27,6 +29,7 @@ use testcluster::Cluster;
 use testcluster::network::NODE_IP;
 
 pub use crds::{NAME as CRD, install, uninstall};
+pub use objects::{app, ca, services};
 
 const MANAGER: &str = "cloudnative-pg";
 /// Port of the entrance at a node.
@@ -146,7 +149,7 @@ impl CloudNativePg {
         &self.primary.1
     }
 
-    /// Ends the primary. `between` runs while the standby takes over: the status shows both.
+    /// Ends the primary. `between` runs before the standby is chosen to take over.
     ///
     /// # Errors
     /// If there is no standby, or it does not take over.
@@ -157,13 +160,17 @@ impl CloudNativePg {
         self.primary.1.kill().await?;
         self.entrance.proxy.cut();
         let (old, new) = (self.primary(), self.instance(number));
+        // At first nobody knows which one follows.
         self.status(
-            &json!({"phase": "Failing over", "targetPrimary": new, "readyInstances": 1,
-            "phaseReason": format!("Failing over from {old} to {new}"),
+            &json!({"phase": "Failing over", "targetPrimary": "pending", "readyInstances": 1,
+            "phaseReason": format!("Initiating a failover from {old}"),
             "conditions": [condition(false)]}),
         )
         .await?;
         between.await;
+        self.status(&json!({"targetPrimary": new,
+            "phaseReason": format!("Failing over from {old} to {new}")}))
+            .await?;
         standby.promote().await?;
         self.entrance.proxy.retarget(standby.port());
         let next = self.primary.0.max(number) + 1;
@@ -181,7 +188,8 @@ impl CloudNativePg {
         self.publish().await
     }
 
-    /// Installs certificates of a new CA on the servers, and the CA in `NAME-ca`.
+    /// Installs certificates of a new CA on the servers, and the CA in `NAME-ca`, as `CloudNativePG`
+    /// does when the Secrets of both are deleted.
     ///
     /// # Errors
     /// If one of them cannot be written.
@@ -303,11 +311,11 @@ fn check(cluster: &Value) -> Result<()> {
 }
 
 fn condition(ready: bool) -> Value {
-    let (status, reason) = if ready {
-        ("True", "ClusterIsReady")
+    let (status, reason, message) = if ready {
+        ("True", "ClusterIsReady", "Cluster is Ready")
     } else {
-        ("False", "ClusterIsNotReady")
+        ("False", "ClusterIsNotReady", "Cluster Is Not Ready")
     };
-    json!({"type": "Ready", "status": status, "reason": reason, "message": "",
+    json!({"type": "Ready", "status": status, "reason": reason, "message": message,
         "lastTransitionTime": "2026-01-01T00:00:00Z"})
 }

@@ -13,6 +13,7 @@ pub(super) fn names(namespace: &str, name: &str) -> Vec<String> {
             format!("{name}-{service}"),
             format!("{name}-{service}.{namespace}"),
             format!("{name}-{service}.{namespace}.svc"),
+            format!("{name}-{service}.{namespace}.svc.cluster.local"),
         ]
     });
     names.collect()
@@ -23,31 +24,41 @@ fn metadata(namespace: &str, cluster: &str, name: &str) -> Value {
 }
 
 /// Returns `NAME-app`: the parameters by which the application connects.
-pub(super) fn app(namespace: &str, name: &str, password: &str) -> Value {
+#[must_use]
+pub fn app(namespace: &str, name: &str, password: &str) -> Value {
     let host = format!("{name}-rw");
-    let full = format!("{host}.{namespace}");
+    let short = format!("{host}.{namespace}");
+    let full = format!("{short}.svc.cluster.local");
+    let uri = |host: &str| format!("postgresql://{USER}:{password}@{host}:5432/{DATABASE}");
+    let jdbc = |host: &str| {
+        format!("jdbc:postgresql://{host}:5432/{DATABASE}?password={password}&user={USER}")
+    };
+    let mut metadata = metadata(namespace, name, &format!("{name}-app"));
+    metadata["labels"]["cnpg.io/userType"] = json!("app");
+    metadata["labels"]["cnpg.io/reload"] = json!("true");
     json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/basic-auth",
-    "metadata": metadata(namespace, name, &format!("{name}-app")),
+    "metadata": metadata,
     "stringData": {
         "username": USER, "user": USER, "password": password, "dbname": DATABASE,
         "host": host, "port": "5432",
-        "uri": format!("postgresql://{USER}:{password}@{full}:5432/{DATABASE}"),
-        "jdbc-uri": format!(
-            "jdbc:postgresql://{full}:5432/{DATABASE}?password={password}&user={USER}"),
+        "uri": uri(&short), "jdbc-uri": jdbc(&short),
+        "fqdn-uri": uri(&full), "fqdn-jdbc-uri": jdbc(&full),
         "pgpass": format!("{host}:5432:{DATABASE}:{USER}:{password}\n"),
     }})
 }
 
 /// Returns `NAME-ca`: the authority that signs the servers' certificates. The key, which no client
-/// needs, is left out.
-pub(super) fn ca(namespace: &str, name: &str, pem: &str) -> Value {
+/// needs, is left out. It has no label of the `Cluster`.
+#[must_use]
+pub fn ca(namespace: &str, name: &str, pem: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": metadata(namespace, name, &format!("{name}-ca")),
+        "metadata": {"name": format!("{name}-ca"), "namespace": namespace},
         "stringData": {"ca.crt": pem}})
 }
 
 /// Returns the Services to the primary, to the standbys, to all.
-pub(super) fn services(namespace: &str, name: &str) -> Vec<Value> {
+#[must_use]
+pub fn services(namespace: &str, name: &str) -> Vec<Value> {
     let service = |suffix: &str, selector: Value| {
         json!({"apiVersion": "v1", "kind": "Service",
             "metadata": metadata(namespace, name, &format!("{name}-{suffix}")),

@@ -15,7 +15,8 @@ use super::{
 
 /// Name of the operator's Deployment in `manifests/install.yaml`.
 pub const OPERATOR: &str = "reports-server-operator";
-const OPERATOR_LIMIT: Duration = Duration::from_mins(3);
+/// Longest time until the operators are available.
+pub const OPERATOR_LIMIT: Duration = Duration::from_mins(3);
 
 pub async fn operator(line: &Takeover) -> Result<(), TakeoverError> {
     let manifest = line.options.manifests.join("install.yaml");

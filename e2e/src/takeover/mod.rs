@@ -7,6 +7,7 @@ mod incumbent;
 mod install;
 pub mod load;
 mod measure;
+mod operators;
 mod outcome;
 
 use std::collections::HashSet;
@@ -190,6 +191,22 @@ impl Takeover {
     /// If the manifest is refused or the operator does not become available.
     pub async fn install_operator(&self) -> Result<(), TakeoverError> {
         install::operator(self).await
+    }
+
+    /// Sets the number of operators, which is two in the manifest, and waits until so many are there.
+    ///
+    /// # Errors
+    /// If they do not become available.
+    pub async fn scale_operator(&self, count: i32) -> Result<(), TakeoverError> {
+        operators::scale(self, count).await
+    }
+
+    /// Returns the name of the pod whose operator leads; none where nobody does.
+    ///
+    /// # Errors
+    /// If the Lease cannot be read.
+    pub async fn leader(&self) -> Result<Option<String>, TakeoverError> {
+        operators::leader(self).await
     }
 
     /// Applies the `ReportsServer` for [`GROUPS`]; copies in etcd stay for a day.

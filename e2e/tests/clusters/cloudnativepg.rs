@@ -1,6 +1,6 @@
 //! PostgreSQL that `CloudNativePG` runs, with two servers on it: from a cluster with its CRDs to
-//! reports out of etcd, through failover and rotation. A stand-in does what `CloudNativePG` is
-//! documented to do, on PostgreSQL servers that really run.
+//! reports out of etcd, through failover and rotation. A stand-in does what `CloudNativePG` does, on
+//! PostgreSQL servers that really run; see `cloudnativepg_operator` for the real one.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! Backups of a managed database in an S3 bucket, and another cluster that begins with one of them.
+//! Backups in an S3 bucket, and another cluster that begins with one of them.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::common::faults::{self, kubectl};
-use crate::common::{options, say};
+use crate::common::{full, options, say};
 use crds::names::LABEL_TARGET;
 use crds::v1alpha1::ReportsServer;
 use e2e::s3::S3;
@@ -119,9 +119,9 @@ struct Kept {
     spec: Value,
 }
 
-async fn first_cluster(dump: &Path) -> Kept {
+async fn first_cluster(dump: &Path, database: &Database) -> Kept {
     let mut options = options(Input::Generated { seed: 7 }, 200);
-    options.database = Database::Managed;
+    options.database = database.clone();
     let line = Takeover::prepare(options, say).await.unwrap();
     let s3 = S3::start(&line.cluster).await.unwrap();
     the_bucket_does_as_asked(&line, &s3).await;
@@ -146,13 +146,16 @@ async fn first_cluster(dump: &Path) -> Kept {
         .await
         .unwrap();
     let mut spec = serde_json::to_value(&server.spec).unwrap();
-    spec["clusterIdentity"] = json!({"id": identity(&line).await});
+    // An embedded database holds one cluster, whatever its identity.
+    if let Database::Managed = database {
+        spec["clusterIdentity"] = json!({"id": identity(&line).await});
+    }
     Kept { state, spec }
 }
 
-async fn second_cluster(dump: &Path, kept: Kept) {
+async fn second_cluster(dump: &Path, kept: Kept, database: &Database) {
     let mut options = options(Input::Generated { seed: 7 }, 0);
-    options.database = Database::Managed;
+    options.database = database.clone();
     // Owners of the reports are objects of the first cluster: Kubernetes would remove such reports.
     let controllers = "--controllers=-garbage-collector-controller";
     options.cluster.controller_args.push(controllers.to_owned());
@@ -164,7 +167,7 @@ async fn second_cluster(dump: &Path, kept: Kept) {
     line.install_operator().await.unwrap();
 
     let mut spec = kept.spec;
-    spec["database"]["managed"]["bootstrap"] = json!({"recovery": {"backupName": BACKUP}});
+    spec["database"][database.name()]["bootstrap"] = json!({"recovery": {"backupName": BACKUP}});
     let server = json!({"apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
         "metadata": {"name": NAME}, "spec": spec});
     let servers: Api<ReportsServer> = Api::all(line.client.clone());
@@ -181,12 +184,23 @@ async fn second_cluster(dump: &Path, kept: Kept) {
     line.follow("a settled end", LIMIT, is_ready).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn another_cluster_begins_with_the_backup_of_the_first() {
+async fn another_cluster_begins(database: &Database) {
     let directory = tempfile::tempdir().unwrap();
     let dump = directory.path().join("kept.dump");
-    let kept = Box::pin(first_cluster(&dump)).await;
+    let kept = Box::pin(first_cluster(&dump, database)).await;
     assert!(!kept.state.0.is_empty());
     // Nothing is left of the first cluster now but what was in the bucket.
-    Box::pin(second_cluster(&dump, kept)).await;
+    Box::pin(second_cluster(&dump, kept, database)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_cluster_begins_with_the_backup_of_the_first() {
+    another_cluster_begins(&Database::Managed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_cluster_begins_with_the_backup_of_an_embedded_database() {
+    if full() {
+        another_cluster_begins(&Database::Embedded).await;
+    }
 }

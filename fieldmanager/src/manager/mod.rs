@@ -3,6 +3,7 @@
 mod apply;
 mod last_applied;
 mod name;
+mod settled;
 mod strip;
 
 use std::borrow::Cow;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Conflict, Conflicts, Manager, Managers, Object, UpdateError, VersionedSet, Versions};
+use crate::path::PathElement;
 use crate::set::FieldSet;
 use crate::typed::Comparison;
 
@@ -35,6 +36,14 @@ impl Versions {
             managers.insert(manager.clone(), owned);
         }
         Ok(managers)
+    }
+
+    /// Returns whether all managers own after [`Versions::update`] what they own before it, where
+    /// `object` takes the place of its equal. Where it is not certain, the answer is no.
+    pub(crate) fn keeps(&self, object: &Object<'_>, managers: &Managers) -> bool {
+        let is_kept = |owned: &VersionedSet| !owned.set.is_empty() && !owns_entries(&owned.set);
+        let reconciled = self.reconcile(object, managers);
+        reconciled.is_ok_and(|reconciled| reconciled == *managers) && managers.values().all(is_kept)
     }
 
     /// Takes from all managers but `manager` the fields that `new` changes. Without `force`, a
@@ -78,6 +87,16 @@ impl Versions {
         managers.retain(|_, owned| !owned.set.is_empty());
         Ok(compared)
     }
+}
+
+/// Returns whether a set has a part of the managed fields, which a new object does not have yet
+/// when it is compared.
+fn owns_entries(set: &FieldSet) -> bool {
+    let Some(of_metadata) = set.below(&PathElement::field("metadata")) else {
+        return false;
+    };
+    let entries = PathElement::field("managedFields");
+    of_metadata.members().contains(&entries) || of_metadata.below(&entries).is_some()
 }
 
 fn in_order(conflicts: BTreeMap<Manager, FieldSet>) -> Conflicts {

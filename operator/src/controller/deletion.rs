@@ -38,7 +38,7 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
             let targets =
                 cleanup::targets(&ctx.client, object, &restore, &registered, control).await;
             ctx.supervisor.ensure(&owner(object), targets);
-            start_database(object, ctx).await?;
+            Box::pin(start_database(object, ctx)).await?;
             report(object, ctx, &State::Deleting).await?;
             return Ok(Action::requeue(RESYNC));
         }

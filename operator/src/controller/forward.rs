@@ -19,7 +19,7 @@ use super::targets::{self, Serving};
 use super::validate::{MoveProgress, Reached, Refusal, Validated};
 use super::{Context, Error, finalizer, workload};
 use crate::database::managed::Managed;
-use crate::{certs, events};
+use crate::{certs, events, spans};
 
 /// The pause between two looks at pods that start, or bring a database to another major version.
 const STARTING_RESYNC: Duration = Duration::from_secs(5);
@@ -45,13 +45,18 @@ pub async fn carry_out(
 ) -> Result<Outcome, Error> {
     ctx.follow(spec);
     // build (no client required)
-    let certs = certify(found, spec)?;
-    let children = build::build(spec, &certs.material, &ctx.operator);
+    let built = spans::pure_part("build", || {
+        let certs = certify(found, spec)?;
+        let children = build::build(spec, &certs.material, &ctx.operator);
+        Ok::<_, certs::Error>((certs, children))
+    });
+    let (certs, children) = built?;
     // apply (client required)
     if take_volume(spec, ctx).await? {
         return Ok(Outcome::Done(Duration::ZERO));
     }
-    let applied = match Box::pin(apply_all(object, found, spec, children, ctx)).await {
+    let applying = Box::pin(apply_all(object, found, spec, children, ctx));
+    let applied = match spans::part("apply", applying).await {
         Ok(applied) => applied,
         Err(error) => return error.refused().map(Outcome::Refused).ok_or(error),
     };

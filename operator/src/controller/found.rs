@@ -14,7 +14,7 @@ use crate::certs::given::Values;
 use crate::certs::{self, Material};
 use crate::database::check::Verdict;
 use crate::database::files::Objects;
-use crate::database::{cloudnativepg, managed, moving};
+use crate::database::{cloudnativepg, embedded, managed, moving};
 
 /// The state of the target namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -169,6 +169,8 @@ pub struct Inside {
     pub stateful_set: Option<StatefulSet>,
     /// The volumes of such a PostgreSQL, and what was begun of an upgrade.
     pub managed: Option<managed::Known>,
+    /// The volume of an embedded database, read where it starts with a backup.
+    pub embedded: Option<embedded::Known>,
     /// A PostgreSQL that `CloudNativePG` runs.
     pub cloud_native_pg: Option<cloudnativepg::Found>,
     /// The Secrets and `ConfigMap`s that the connection to PostgreSQL is made of.

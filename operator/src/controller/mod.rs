@@ -41,8 +41,8 @@ use self::forward::Outcome;
 use self::report::report;
 use self::status::State;
 use self::validate::Refused;
-use crate::events;
 use crate::refusals::Meaning;
+use crate::{events, spans};
 
 #[cfg(test)]
 pub(crate) use build::config_reader_rules;
@@ -71,13 +71,18 @@ async fn reconcile(
             return Err(Error::Unreadable { name, error });
         }
     };
-    let result = Box::pin(attempt(object, &ctx)).await;
-    let refusal = refusal(object, &result, &ctx);
+    spans::reconciliation(&object.name_any(), Box::pin(told(object, &ctx))).await
+}
+
+/// Tries to reconcile, and tells in the status what goes wrong.
+async fn told(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
+    let result = Box::pin(attempt(object, ctx)).await;
+    let refusal = refusal(object, &result, ctx);
     if let Err(error) = &result
         && !error.is_conflict()
     {
         let failed = State::failed(error.to_string(), refusal);
-        report(object, &ctx, &failed).await?;
+        report(object, ctx, &failed).await?;
     }
     result
 }
@@ -107,9 +112,10 @@ async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error>
         return Box::pin(deletion::delete(object, ctx)).await;
     }
     // dereference (client required)
-    let found = dereference::dereference(object, ctx).await?;
+    let found = spans::part("dereference", dereference::dereference(object, ctx)).await?;
     // validate (no client required)
-    let spec = match validate::validate(object, &found) {
+    let valid = spans::pure_part("validate", || validate::validate(object, &found));
+    let spec = match valid {
         Ok(spec) => spec,
         Err(refused) => return Box::pin(upkeep::refuse(object, &found, &refused, ctx)).await,
     };

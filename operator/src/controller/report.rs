@@ -1,13 +1,14 @@
 //! The last step of a reconciliation: tells what is so, in the status, events and metrics.
 
 use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::conditions::LAST_BACKUP_SUCCEEDED;
 use crds::v1alpha1::status::BackupResult;
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
 use super::status::{self, State, Written};
 use super::{Context, Error};
-use crate::events;
+use crate::{events, spans};
 
 /// Computes the status, writes it if it changed, and tells what changed.
 pub(super) async fn report(
@@ -15,6 +16,10 @@ pub(super) async fn report(
     ctx: &Context,
     state: &State<'_>,
 ) -> Result<(), Error> {
+    spans::part("status", Box::pin(tell(object, ctx, state))).await
+}
+
+async fn tell(object: &ReportsServer, ctx: &Context, state: &State<'_>) -> Result<(), Error> {
     let name = object.name_any();
     let groups = ctx.supervisor.status(&name);
     let status = status::compute(object, state, &groups, Timestamp::now());
@@ -37,7 +42,11 @@ pub(super) async fn report(
         .database
         .as_ref()
         .and_then(|database| database.last_backup.as_ref());
-    if let Some(backup) = backup.filter(|backup| backup.result == BackupResult::Succeeded) {
+    let mut conditions = status.conditions.iter();
+    // The condition is there as long as backups are asked for; the status remembers the last one.
+    if !conditions.any(|condition| condition.type_ == LAST_BACKUP_SUCCEEDED) {
+        ctx.metrics.not_backed_up(&name);
+    } else if let Some(backup) = backup.filter(|last| last.result == BackupResult::Succeeded) {
         ctx.metrics.backed_up(&name, backup.time.0.as_second());
     }
     Ok(())

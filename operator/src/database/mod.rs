@@ -3,6 +3,7 @@
 
 pub mod check;
 pub mod cloudnativepg;
+pub mod embedded;
 pub mod external;
 pub mod files;
 pub mod history;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::names::METRICS_CERT;
+use crate::names::{METRICS_CERT, TRACING_CA, TRACING_CA_DIR};
 
 /// Returns the only object of a kind.
 fn only(kind: &str) -> Value {
@@ -80,4 +80,19 @@ fn the_certificate_of_the_metrics_is_a_secret_that_need_not_exist() {
     assert_eq!(volume["name"], mount["name"]);
     assert_eq!(volume["secret"]["secretName"], METRICS_CERT);
     assert_eq!(volume["secret"]["optional"], true);
+}
+
+/// Traces are sent without it, where the collector's certificate is signed by a public authority or
+/// there is none.
+#[test]
+fn the_authorities_of_a_collector_are_a_secret_that_need_not_exist() {
+    let deployment = only("Deployment");
+    let pod = &deployment["spec"]["template"]["spec"];
+    let mount = &pod["containers"][0]["volumeMounts"][2];
+    assert_eq!(mount["mountPath"], TRACING_CA_DIR);
+    let volume = &pod["volumes"][2];
+    assert_eq!(volume["name"], mount["name"]);
+    assert_eq!(volume["secret"]["secretName"], TRACING_CA);
+    assert_eq!(volume["secret"]["optional"], true);
+    assert_eq!(volume["secret"]["items"][0]["path"], "ca.crt");
 }

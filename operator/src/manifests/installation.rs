@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::availability;
 use super::error::Error;
 use super::guard;
 use super::objects;
@@ -31,6 +32,7 @@ pub(super) fn documents(place: &Place) -> Result<Vec<Document>, Error> {
     documents.extend(roles(place));
     documents.extend([guard::policy(), guard::binding()]);
     documents.push(plain(&objects::metrics_service(place))?);
+    documents.push(plain(&availability::priority_quota(place))?);
     documents.push(plain(&objects::deployment(place))?);
     Ok(documents)
 }
@@ -111,6 +113,11 @@ fn plain<T: Serialize>(object: &T) -> Result<Document, Error> {
 /// Returns the object that has Prometheus scrape the operator.
 pub(super) fn monitor_document(place: &Place) -> Document {
     Document::plain(objects::monitor(place))
+}
+
+/// Returns the budget of the operators, which no installation has unasked.
+pub(super) fn budget_document(place: &Place) -> Result<Document, Error> {
+    plain(&availability::disruption_budget(place))
 }
 
 /// Returns a YAML stream of documents below a header.

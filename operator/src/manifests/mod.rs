@@ -2,6 +2,7 @@
 //! uses: `manifests/install.yaml`, the policies for it, the Helm chart, the bases and overlays for
 //! kustomize, the bundle and catalog for OLM, and examples for Argo CD and Flux.
 
+mod availability;
 mod chart;
 #[cfg(test)]
 mod endpoints;

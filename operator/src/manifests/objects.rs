@@ -6,20 +6,22 @@ use crds::names as crd_names;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction,
-    Namespace, ObjectFieldSelector, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
-    SecretVolumeSource, Service, ServiceAccount, ServicePort, ServiceSpec, Volume, VolumeMount,
+    KeyToPath, Namespace, ObjectFieldSelector, PodSpec, PodTemplateSpec, Probe,
+    ResourceRequirements, SecretVolumeSource, Service, ServiceAccount, ServicePort, ServiceSpec,
+    Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
+use super::availability;
 use super::place::Place;
 use super::render::Document;
 use super::rules::Reasoned;
 use crate::names::{
     LOG_LEVEL_KEY, METRICS_CERT, METRICS_CERT_DIR, METRICS_SERVICE, OPERATOR, OPERATOR_CONFIG,
-    OPERATOR_CONFIG_DIR, POSTGRES_IMAGE_ENV, SERVER_IMAGE_ENV,
+    OPERATOR_CONFIG_DIR, POSTGRES_IMAGE_ENV, SERVER_IMAGE_ENV, TRACING_CA, TRACING_CA_DIR,
 };
 use crate::security;
 
@@ -30,6 +32,9 @@ const METRICS: (&str, i32) = ("metrics", 8443);
 const HEALTH: (&str, i32) = ("health", 8081);
 const CONFIG_VOLUME: &str = "config";
 const METRICS_VOLUME: &str = "metrics-cert";
+const TRACING_VOLUME: &str = "tracing-ca";
+/// Key of a Secret with authorities.
+const CA_KEY: &str = "ca.crt";
 /// The token of the account under which a Prometheus runs, in its own pod.
 const PROMETHEUS_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
@@ -149,7 +154,7 @@ pub(super) fn deployment(place: &Place) -> Deployment {
     Deployment {
         metadata: meta(OPERATOR, Some(&place.namespace)),
         spec: Some(DeploymentSpec {
-            replicas: Some(1),
+            replicas: Some(availability::REPLICAS),
             selector: LabelSelector {
                 match_labels: Some(selector()),
                 ..LabelSelector::default()
@@ -169,6 +174,8 @@ pub(super) fn deployment(place: &Place) -> Deployment {
 
 fn pod(place: &Place) -> PodSpec {
     PodSpec {
+        affinity: Some(availability::affinity()),
+        priority_class_name: Some(availability::PRIORITY_CLASS.to_owned()),
         service_account_name: Some(place.account.clone()),
         automount_service_account_token: Some(true),
         enable_service_links: Some(false),
@@ -195,6 +202,7 @@ fn pod(place: &Place) -> PodSpec {
             volume_mounts: Some(vec![
                 mount(CONFIG_VOLUME, OPERATOR_CONFIG_DIR),
                 mount(METRICS_VOLUME, METRICS_CERT_DIR),
+                mount(TRACING_VOLUME, TRACING_CA_DIR),
             ]),
             ..Container::default()
         }],
@@ -221,8 +229,9 @@ fn mount(volume: &str, path: &str) -> VolumeMount {
     }
 }
 
-/// Returns the volumes. Neither object has to exist: nothing is in the first that has to be said, and
-/// without the second the operator signs a certificate itself.
+/// Returns the volumes. None of the objects has to exist: nothing is in the first that has to be said,
+/// without the second the operator signs a certificate itself, and the third is for a collector of
+/// traces, where its certificate is not signed by a public authority.
 fn volumes() -> Vec<Volume> {
     vec![
         Volume {
@@ -238,6 +247,20 @@ fn volumes() -> Vec<Volume> {
             name: METRICS_VOLUME.to_owned(),
             secret: Some(SecretVolumeSource {
                 secret_name: Some(METRICS_CERT.to_owned()),
+                optional: Some(true),
+                ..SecretVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+        Volume {
+            name: TRACING_VOLUME.to_owned(),
+            secret: Some(SecretVolumeSource {
+                secret_name: Some(TRACING_CA.to_owned()),
+                items: Some(vec![KeyToPath {
+                    key: CA_KEY.to_owned(),
+                    path: CA_KEY.to_owned(),
+                    ..KeyToPath::default()
+                }]),
                 optional: Some(true),
                 ..SecretVolumeSource::default()
             }),
@@ -322,16 +345,6 @@ pub(super) fn monitor(place: &Place) -> Value {
                 "tlsConfig": {"insecureSkipVerify": true},
             }],
         },
-    })
-}
-
-/// Returns the budget that keeps one of several operators when nodes are drained.
-pub(super) fn disruption_budget(place: &Place) -> Value {
-    json!({
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": meta(OPERATOR, Some(&place.namespace)),
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": selector()}},
     })
 }
 

@@ -28,6 +28,13 @@ pub fn server() -> Vec<Reasoned> {
             &["apiservices"],
             READ,
         ),
+        rule(
+            "Has an embedded server send a copy of its database, which it has anyway, to the Jobs of \
+             its backups: they run as its account.",
+            "control.reports-server.io",
+            &["databases/copy"],
+            &["get"],
+        ),
     ]
 }
 

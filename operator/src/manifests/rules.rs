@@ -270,7 +270,7 @@ pub fn operand() -> Vec<Reasoned> {
             OWN,
         ),
         rule(
-            "Backups of PostgreSQL, how they ended, and the way back from one.",
+            "Backups of the database, how they ended, and the way back from one.",
             "batch",
             &["cronjobs", "jobs"],
             OWN,

@@ -43,6 +43,32 @@ fn every_pod_passes_the_restricted_standard() {
     }
 }
 
+/// Two operators, on two nodes where there are two. No budget holds up whoever drains the only node, and
+/// a cluster that restricts the priority class finds a quota that admits it.
+#[test]
+fn an_operator_is_at_work_while_nodes_come_and_go() {
+    let only = |kind: &str| {
+        let mut found = of_kind(kind);
+        assert_eq!(found.len(), 1, "{kind}");
+        found.remove(0)
+    };
+    let (deployment, quota) = (only("Deployment"), only("ResourceQuota"));
+    assert!(of_kind("PodDisruptionBudget").is_empty());
+    assert_eq!(deployment["spec"]["replicas"], 2);
+    let selector = &deployment["spec"]["selector"];
+    let pod = &deployment["spec"]["template"]["spec"];
+    let apart = &pod["affinity"]["podAntiAffinity"];
+    // A wish, as a condition would leave one without a place on a cluster of one node.
+    assert_eq!(apart.as_object().unwrap().len(), 1);
+    let wish = &apart["preferredDuringSchedulingIgnoredDuringExecution"][0]["podAffinityTerm"];
+    assert_eq!(wish["topologyKey"], "kubernetes.io/hostname");
+    assert_eq!(wish["labelSelector"], *selector);
+    let admitted = &quota["spec"]["scopeSelector"]["matchExpressions"][0];
+    assert_eq!(admitted["values"][0], pod["priorityClassName"]);
+    let namespace = &quota["metadata"]["namespace"];
+    assert_eq!(*namespace, deployment["metadata"]["namespace"]);
+}
+
 /// The level of the operator's logs follows a `ConfigMap` that need not exist.
 #[test]
 fn the_file_of_the_log_level_is_a_key_of_the_operators_config() {

@@ -140,6 +140,12 @@ impl Metrics {
         }
     }
 
+    /// Adds the metrics of another part, below the common prefix.
+    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        add(&mut registry);
+    }
+
     /// Starts to measure a reconciliation; it ends when the guard is dropped, also by an error.
     #[must_use]
     pub fn measure(&self) -> Measurement {
@@ -202,6 +208,11 @@ impl Metrics {
             .set(ended);
     }
 
+    /// Shows no such time any more: a backup that nobody renews would be too old for ever.
+    pub fn not_backed_up(&self, name: &str) {
+        self.last_backup.remove(&name_labels(name));
+    }
+
     /// Forgets a deleted `ReportsServer`.
     pub fn forget(&self, name: &str) {
         let always = crds::v1alpha1::conditions::ALWAYS_PRESENT;
@@ -210,7 +221,7 @@ impl Metrics {
             self.conditions.remove(&condition_labels(name, known));
         }
         self.certificate_expiry.remove(&name_labels(name));
-        self.last_backup.remove(&name_labels(name));
+        self.not_backed_up(name);
     }
 
     /// Returns the text for `/metrics`.

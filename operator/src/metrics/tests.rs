@@ -3,6 +3,7 @@
 use crds::v1alpha1::reasons::WRONG_PASSWORD;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
+use traces::ExportMetrics;
 
 use super::*;
 use crate::database::files::Problem;
@@ -17,6 +18,16 @@ fn ready(status: &str) -> Condition {
         observed_generation: None,
         last_transition_time: Time(Timestamp::UNIX_EPOCH),
     }
+}
+
+/// An operator that waits for its turn contradicts none that leads.
+#[test]
+fn one_that_has_not_led_says_nothing_of_any_reports_server() {
+    let text = Metrics::new().encode().unwrap();
+    for label in ["name=", "group="] {
+        assert!(!text.contains(label), "{text}");
+    }
+    assert!(text.contains("reports_server_operator_leading 0"), "{text}");
 }
 
 /// Every metric, by the line that explains it, is a row of the docs.
@@ -43,6 +54,7 @@ fn every_metric_is_in_the_docs() {
     };
     metrics.database.observe("a", &known);
     metrics.database.examined("a", WRONG_PASSWORD);
+    metrics.register(|registry| ExportMetrics::default().register(registry));
     let text = metrics.encode().unwrap();
     let mut registered: Vec<&str> = text
         .lines()
@@ -80,6 +92,9 @@ fn text_has_conditions_until_they_are_forgotten() {
         "nobody asked for backups"
     );
     assert!(!text.contains("MonitoringReady"), "nor for monitors");
+    metrics.not_backed_up("a");
+    let text = metrics.encode().unwrap();
+    assert!(!text.contains("last_backup_timestamp_seconds{"), "{text}");
     metrics.forget("a");
     assert!(!metrics.encode().unwrap().contains("name=\"a\""));
 }

@@ -104,11 +104,13 @@ fn a_mirror_is_the_only_registry() {
 #[test]
 fn overlays_add_what_they_say() {
     let Some(tools) = Tools::find() else { return };
-    let available = tools.kustomize("overlays/high-availability");
-    assert_eq!(of_kind(&available, "Deployment")[0]["spec"]["replicas"], 2);
-    let budget = &of_kind(&available, "PodDisruptionBudget")[0]["spec"];
-    let selector = &of_kind(&available, "Deployment")[0]["spec"]["selector"];
-    assert_eq!(budget["selector"], *selector);
+    let mut single = installed();
+    let deployment = single.iter_mut().find(|one| one["kind"] == "Deployment");
+    let replicas = &mut deployment.unwrap()["spec"]["replicas"];
+    assert_eq!(*replicas, 2);
+    *replicas = json!(1);
+    let overlay = tools.kustomize("overlays/single-operator");
+    assert_eq!(Objects::of(&overlay), Objects::of(&single));
     let monitoring = tools.kustomize("overlays/monitoring");
     assert_eq!(of_kind(&monitoring, "ServiceMonitor").len(), 1);
     let policies = parse(&manifests::admission_policies().unwrap());
@@ -126,6 +128,7 @@ fn the_chart_adds_what_its_values_say() {
     let objects = tools.helm_with_hooks(NAMESPACE, &["--values", full]);
     for (kind, count) in [
         ("PodDisruptionBudget", 1),
+        ("ResourceQuota", 1),
         ("NetworkPolicy", 1),
         ("Service", 1),
         ("ServiceMonitor", 1),
@@ -148,6 +151,61 @@ fn the_chart_adds_what_its_values_say() {
     let crd = &of_kind(&kept, "CustomResourceDefinition")[0]["metadata"];
     let policy = crd.pointer("/annotations/helm.sh~1resource-policy");
     assert_eq!(policy, Some(&json!("keep")));
+}
+
+/// Returns the template of the operator's pods, as the chart renders it.
+fn template(objects: &[Value]) -> &Value {
+    &of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"]
+}
+
+/// What the chart has for two operators can be left out, each by itself.
+#[test]
+fn the_chart_installs_one_operator_where_that_is_asked_for() {
+    let Some(tools) = Tools::find() else { return };
+    let single = tools.helm(NAMESPACE, &["--set", "replicas=1"]);
+    assert_eq!(of_kind(&single, "Deployment")[0]["spec"]["replicas"], 1);
+    let without = ["priorityClassName=", "affinity.podAntiAffinity=null"];
+    let without: Vec<&str> = without.iter().flat_map(|value| ["--set", value]).collect();
+    let without = tools.helm(NAMESPACE, &without);
+    assert_eq!(of_kind(&without, "ResourceQuota").len(), 0);
+    for field in ["affinity", "priorityClassName"] {
+        assert_eq!(template(&without).get(field), None, "{field}");
+    }
+}
+
+/// A budget keeps the last of several operators on the only node, so there is one only on request. One
+/// operator alone may be away, and its budget holds up nobody.
+#[test]
+fn the_chart_has_a_budget_where_that_is_asked_for() {
+    let Some(tools) = Tools::find() else { return };
+    let unasked = tools.helm(NAMESPACE, &[]);
+    assert_eq!(of_kind(&unasked, "PodDisruptionBudget").len(), 0);
+    let asked = tools.helm(NAMESPACE, &["--set", "podDisruptionBudget.enabled=true"]);
+    let budget = &of_kind(&asked, "PodDisruptionBudget")[0]["spec"];
+    let selector = &of_kind(&asked, "Deployment")[0]["spec"]["selector"];
+    assert_eq!(budget["selector"], *selector);
+    assert_eq!(budget["maxUnavailable"], 1);
+    assert_eq!(budget["unhealthyPodEvictionPolicy"], "AlwaysAllow");
+}
+
+/// A cluster that restricts priority classes finds a quota for the one of the values. An own class needs
+/// none.
+#[test]
+fn the_chart_has_a_quota_for_classes_of_the_system() {
+    let Some(tools) = Tools::find() else { return };
+    for (class, quotas) in [("system-node-critical", 1), ("own", 0)] {
+        let value = format!("priorityClassName={class}");
+        let objects = tools.helm(NAMESPACE, &["--set", &value]);
+        assert_eq!(template(&objects)["priorityClassName"], class);
+        let found = of_kind(&objects, "ResourceQuota");
+        assert_eq!(found.len(), quotas, "{class}");
+        for quota in found {
+            let admitted = quota.pointer("/spec/scopeSelector/matchExpressions/0/values");
+            assert_eq!(admitted, Some(&json!([class])));
+        }
+    }
+    let none = tools.helm(NAMESPACE, &["--set", "priorityClassQuota=false"]);
+    assert_eq!(of_kind(&none, "ResourceQuota").len(), 0);
 }
 
 /// Returns what the chart's monitor says of its endpoint.
@@ -187,13 +245,56 @@ fn the_chart_has_prometheus_read_what_is_served() {
     assert!(!text.contains("tokenreviews"), "{text}");
 }
 
+/// The operator's traces: where they go, by which authorities, and through the policy.
+#[test]
+fn the_chart_has_the_operator_send_traces() {
+    let Some(tools) = Tools::find() else { return };
+    let names = |objects: &[Value]| {
+        let pod = &of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"];
+        let variables = pod["containers"][0]["env"].as_array().unwrap().iter();
+        let named = variables.map(|variable| {
+            let text = |key: &str| variable[key].as_str().unwrap_or_default().to_owned();
+            (text("name"), text("value"))
+        });
+        let named = named.filter(|(name, _)| name.starts_with("TRACING_"));
+        named.collect::<Vec<_>>()
+    };
+    assert!(names(&tools.helm(NAMESPACE, &[])).is_empty());
+    let full = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ways/full.yaml");
+    let full = tools.helm(NAMESPACE, &["--values", full]);
+    let expected = [
+        ("TRACING_ENDPOINT", "https://otel-collector.monitoring:4318"),
+        ("TRACING_SAMPLING_RATE_PER_MILLION", "250000"),
+        (
+            "TRACING_CA_FILE",
+            "/etc/reports-server-operator-tracing-ca/ca.crt",
+        ),
+    ];
+    let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(names(&full), expected);
+    let volumes = &of_kind(&full, "Deployment")[0]["spec"]["template"]["spec"]["volumes"];
+    assert_eq!(volumes[2]["secret"]["secretName"], "collector-ca");
+    for (endpoint, port) in [
+        ("http://collector:4318", 4318),
+        ("http://collector/otlp", 80),
+        ("https://collector", 443),
+    ] {
+        let endpoint = format!("tracing.endpoint={endpoint}");
+        let policy = ["--set", "networkPolicy.enabled=true", "--set", &endpoint];
+        let objects = tools.helm(NAMESPACE, &policy);
+        let egress = &of_kind(&objects, "NetworkPolicy")[0]["spec"]["egress"];
+        let ports = egress.as_array().unwrap().last().unwrap()["ports"].clone();
+        assert_eq!(ports, json!([{"port": port, "protocol": "TCP"}]));
+    }
+}
+
 /// A value that contradicts another is refused, and the refusal names the field.
 #[test]
 fn values_that_contradict_each_other_are_refused() {
     let Some(tools) = Tools::find() else { return };
     let digest = format!("images.server.digest=sha256:{}", "a".repeat(64));
-    let refused: [(&[&str], &str); 9] = [
-        (&["podDisruptionBudget.enabled=true"], "/replicas"),
+    let refused: [(&[&str], &str); 11] = [
+        (&["podDisruptionBudget.minAvailable=1"], "minAvailable"),
         (&["images.server.tag=v1", &digest], "/images/server/tag"),
         (&["serviceAccount.create=false"], "/serviceAccount/name"),
         (&["reportsServer.enabled=true"], "targetNamespace"),
@@ -207,6 +308,11 @@ fn values_that_contradict_each_other_are_refused() {
         (
             &["metrics.secure=false", "metrics.certSecret=given"],
             "/metrics/certSecret",
+        ),
+        (&["tracing.endpoint=collector:4317"], "/tracing/endpoint"),
+        (
+            &["tracing.endpoint=http://c", "tracing.caSecret=given"],
+            "/tracing/endpoint",
         ),
     ];
     for (values, named) in refused {

@@ -158,7 +158,7 @@ fn what_a_bundle_cannot_hold_is_beside_it() {
     assert!(gathers[0]["aggregationRule"].is_object());
     let bound = of_kind(&beside, "ClusterRoleBinding");
     assert_eq!(bound[0]["roleRef"]["name"], REPORTS_CLUSTER_ROLE);
-    for kind in ["Namespace", "ValidatingAdmissionPolicy"] {
+    for kind in ["Namespace", "ResourceQuota", "ValidatingAdmissionPolicy"] {
         assert_eq!(of_kind(&beside, kind).len(), 1, "{kind}");
     }
     assert_eq!(of_kind(&beside, "Deployment").len(), 0);

@@ -3,6 +3,7 @@
 
 mod compressed;
 mod control;
+mod copies;
 mod create;
 mod delete;
 mod deletecollection;
@@ -37,6 +38,7 @@ use crate::http::negotiation::accept_error;
 use crate::http::response;
 use crate::http::{ApiHandler, RequestContext};
 
+pub use copies::Copies;
 pub use pieces::Pieces;
 pub use service::Api;
 

@@ -1,6 +1,7 @@
 //! The parts that every verb works with.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use apimachinery::definition::ResourceDefinition;
@@ -8,6 +9,7 @@ use apimachinery::error::ApiError;
 use storage::store::Store;
 use tokio::sync::watch::Receiver;
 
+use super::copies::Copies;
 use super::pieces::Pieces;
 use super::scope::Scope;
 use crate::cluster::{Attachments, EffectiveDefinitions, NamespaceLookup};
@@ -21,6 +23,7 @@ pub struct Api {
     pub(super) namespaces: Arc<dyn NamespaceLookup>,
     pub(super) attachments: Arc<Attachments>,
     pub(super) pieces: Arc<Pieces>,
+    pub(super) copies: Option<Arc<Copies>>,
     refused_writers: Receiver<BTreeSet<String>>,
 }
 
@@ -38,6 +41,7 @@ impl Api {
             namespaces,
             attachments: Arc::default(),
             pieces: Arc::default(),
+            copies: None,
             refused_writers: tokio::sync::watch::channel(BTreeSet::new()).1,
         }
     }
@@ -79,6 +83,14 @@ impl Api {
     #[must_use]
     pub fn keeping(mut self, pieces: Arc<Pieces>) -> Self {
         self.pieces = pieces;
+        self
+    }
+
+    /// Returns the same API, which writes copies of the database to `directory` where it is asked for
+    /// them.
+    #[must_use]
+    pub fn copying_to(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.copies = Some(Arc::new(Copies::new(directory)));
         self
     }
 

@@ -119,6 +119,13 @@ impl Authenticator {
         }
     }
 
+    /// Returns whether the peer has proven to be a front proxy.
+    #[must_use]
+    pub fn is_front_proxy(&self, peer: &PeerCertificates) -> bool {
+        let config = self.front_proxy.load_full();
+        !peer.is_empty() && config.is_enabled() && peer.verify(&config, now()).is_ok()
+    }
+
     /// Establishes the sender of a request, and takes the credentials out of its headers.
     ///
     /// # Errors

@@ -3,6 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
+use tracing::Instrument as _;
+use tracing::field::Empty;
+
 /// Longest time for one attempt, as in Go's delegated authentication and authorization.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// First pause; each further one is half as long again.
@@ -21,11 +24,30 @@ pub struct ReviewError {
 }
 
 /// Runs a request to the kube-apiserver, again where trying again can help: on a broken
-/// connection, a timeout, 429 and 5xx.
+/// connection, a timeout, 429 and 5xx. All attempts are one span.
 pub(super) async fn with_retries<T, F, Fut>(
     what: &'static str,
-    mut attempt: F,
+    attempt: F,
 ) -> Result<T, ReviewError>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = kube::Result<T>>,
+{
+    let span = tracing::info_span!(
+        target: traces::TARGET,
+        "review",
+        otel.name = what,
+        otel.kind = "client",
+        otel.status_code = Empty,
+    );
+    let result = attempts(what, attempt).instrument(span.clone()).await;
+    if result.is_err() {
+        span.record("otel.status_code", "ERROR");
+    }
+    result
+}
+
+async fn attempts<T, F, Fut>(what: &'static str, mut attempt: F) -> Result<T, ReviewError>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = kube::Result<T>>,

@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-/// The reason why a backup was not carried.
+use storage::store::RestoreError;
+
+/// The reason why a backup was not made, carried or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A value of the command line or the environment.
@@ -50,6 +52,17 @@ pub enum Error {
         /// The fault of the answer.
         why: String,
     },
+    /// The server does not send a copy of its database.
+    #[error("cannot fetch a copy of the database: the server answers {status} {why}")]
+    NoCopy {
+        /// Status of the answer.
+        status: u16,
+        /// The message of the server.
+        why: String,
+    },
+    /// The database does not begin with the backup.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
     /// No backup of that name.
     #[error("backup {name} does not exist; existing backups: {}", present.join(" "))]
     Missing {
@@ -65,10 +78,23 @@ impl Error {
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
-            Self::Refused { status, .. } => *status >= 500 || matches!(*status, 408 | 429),
+            Self::Refused { status, .. } | Self::NoCopy { status, .. } => {
+                *status >= 500 || matches!(*status, 408 | 429)
+            }
             _ => false,
         }
     }
+}
+
+/// Returns the error with its causes: the first error never names a failure of TLS.
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 /// Returns the text of the first element of this name. Services differ in names of roots and

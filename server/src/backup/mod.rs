@@ -1,27 +1,28 @@
-//! Backups in an S3 bucket. The official image of PostgreSQL does not support S3, so the pods that
-//! dump and restore a managed database write and read a file, and this program, beside it, carries
-//! the file to the bucket and back.
+//! Backups: files in a directory, and in an S3 bucket. The official image of PostgreSQL does not
+//! support S3, so the pods that dump and restore a managed database write and read a file, and this
+//! program, beside it, carries the file to the bucket and back. Of an embedded database, it makes the
+//! file itself.
 
 mod bucket;
+mod embedded;
 mod error;
+mod file;
 mod retention;
 mod tls;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
 use tracing::info;
 
+use self::file::Named;
 pub use bucket::{Bucket, Place, Stored};
 pub use error::Error;
 pub use rusty_s3::Credentials;
 
-/// End of the name of a backup's file.
-const SUFFIX: &str = ".dump";
-
-/// Copies a backup of a managed database to an S3 bucket, or back.
+/// Makes and restores backups of an embedded database, and copies those of any database to an S3
+/// bucket, or back.
 #[derive(Debug, Parser)]
 #[command(name = "reports-server backup", version)]
 pub struct Cli {
@@ -47,30 +48,24 @@ enum Command {
         #[command(flatten)]
         backup: Backup,
     },
+    /// Makes the file of a backup of an embedded database, of a copy that the server sends.
+    Make(embedded::Make),
+    /// Makes an embedded database of the file of a backup, before a server opens it.
+    Restore(embedded::Restore),
 }
 
 #[derive(Args, Debug)]
 struct Backup {
-    /// Name of the backup; its file is NAME.dump.
-    #[arg(long)]
-    name: String,
-    /// Directory of the file.
-    #[arg(long, default_value = "/backups")]
-    directory: PathBuf,
+    #[command(flatten)]
+    file: Named,
     #[command(flatten)]
     place: Place,
-}
-
-impl Backup {
-    fn path(&self) -> PathBuf {
-        self.directory.join(format!("{}{SUFFIX}", self.name))
-    }
 }
 
 /// Runs the command of the command line.
 ///
 /// # Errors
-/// If the bucket or the file cannot be used.
+/// If the bucket, the server or a file cannot be used.
 pub async fn run(cli: Cli) -> Result<(), Error> {
     match cli.command {
         Command::Put {
@@ -78,15 +73,17 @@ pub async fn run(cli: Cli) -> Result<(), Error> {
             retention_minutes,
         } => put(&backup, Duration::from_secs(retention_minutes * 60)).await,
         Command::Get { backup } => get(&backup).await,
+        Command::Make(options) => embedded::make(&options).await,
+        Command::Restore(options) => embedded::restore(&options).await,
     }
 }
 
 async fn put(backup: &Backup, retention: Duration) -> Result<(), Error> {
     let bucket = Bucket::open(&backup.place)?;
-    let bytes = bucket.put(&backup.name, &backup.path()).await?;
-    info!(name = backup.name, bytes, "stored");
+    let bytes = bucket.put(&backup.file.name, &backup.file.path()).await?;
+    info!(name = backup.file.name, bytes, "stored");
     let stored = bucket.list().await?;
-    for name in retention::expired(&stored, &backup.name, Timestamp::now(), retention) {
+    for name in retention::expired(&stored, &backup.file.name, Timestamp::now(), retention) {
         bucket.remove(name).await?;
         info!(name, "removed");
     }
@@ -95,7 +92,7 @@ async fn put(backup: &Backup, retention: Duration) -> Result<(), Error> {
 
 async fn get(backup: &Backup) -> Result<(), Error> {
     let bucket = Bucket::open(&backup.place)?;
-    let bytes = bucket.get(&backup.name, &backup.path()).await?;
-    info!(name = backup.name, bytes, "fetched");
+    let bytes = bucket.get(&backup.file.name, &backup.file.path()).await?;
+    info!(name = backup.file.name, bytes, "fetched");
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use apimachinery::error::ApiError;
 use apimachinery::request_info::RequestInfo;
+use crds::control::{COPY, DATABASES, GROUP};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::body::BodyBudget;
@@ -75,12 +76,13 @@ impl Limits {
         }
     }
 
-    /// Lets a request in; `None` for a watch, which needs no permit.
+    /// Lets a request in; `None` for a watch, which needs no permit, and for a copy of the database,
+    /// of which one is made at a time and which takes as long as it takes.
     ///
     /// # Errors
     /// 429 when too many requests are being worked on.
     pub fn admit(&self, info: &RequestInfo) -> Result<Option<Permit>, ApiError> {
-        if info.is_long_running() {
+        if info.is_long_running() || is_copy(info) {
             return Ok(None);
         }
         let (slots, kind) = if info.is_mutating() {
@@ -97,5 +99,32 @@ impl Limits {
             _slot: slot,
             _gauge: self.metrics.in_flight(kind),
         }))
+    }
+}
+
+/// Returns whether a copy of the database is asked for.
+fn is_copy(info: &RequestInfo) -> bool {
+    info.is_resource_request
+        && (info.api_group.as_str(), info.resource.as_str()) == (GROUP, DATABASES)
+        && info.subresource == COPY
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::telemetry::Metrics;
+
+    #[rstest]
+    #[case::copy("/databases/database/copy", false)]
+    #[case::description("/databases/database", true)]
+    #[case::digest("/storedresources/a.b/digest", true)]
+    fn a_copy_has_no_deadline(#[case] path: &str, #[case] permitted: bool) {
+        let uri = format!("/apis/control.reports-server.io/v1alpha1{path}");
+        let info = RequestInfo::parse(&Method::GET, &uri.parse().unwrap()).unwrap();
+        let limits = Limits::new(&LimitConfig::default(), Metrics::new().requests.clone());
+        assert_eq!(limits.admit(&info).unwrap().is_some(), permitted);
     }
 }

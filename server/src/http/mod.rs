@@ -15,6 +15,7 @@ mod pipeline;
 mod record;
 mod routes;
 mod server;
+mod span;
 mod traffic;
 mod waiting;
 

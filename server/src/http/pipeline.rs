@@ -23,7 +23,7 @@ use super::context::{ApiHandler, RequestContext};
 use super::health::Health;
 use super::limits::Limits;
 use super::negotiation::accept_error;
-use super::{gzip, record, response, routes};
+use super::{gzip, record, response, routes, span};
 use crate::auth::{
     Attributes, Authentication, AuthenticationError, Authenticator, Authority, Authorizer,
     PeerCertificates, Proof,
@@ -77,7 +77,7 @@ impl Pipeline {
         let (head, body) = request.into_parts();
         let (method, headers) = (head.method, head.headers);
         let request_id = request_id(&headers);
-        let span = tracing::info_span!("request", request_id = &*request_id);
+        let logged = tracing::info_span!("request", request_id = &*request_id);
         let (info, unreadable) = match RequestInfo::parse(&method, &head.uri) {
             Ok(info) => (info, None),
             Err(error) => (RequestInfo::default(), Some(error)),
@@ -86,6 +86,11 @@ impl Pipeline {
         let zip = !info.is_long_running() && gzip::accepted(&headers);
         let audit = Audit::of(&info, *self.audit.borrow());
         let seen = record::Seen::new(&info, &headers, started, &self.definitions.load());
+        let traced = span::begin(&method, &info, &headers, &request_id, seen.is_known());
+        // A direct client has no say in what is recorded.
+        if !traced.is_disabled() && self.authenticator.is_front_proxy(&peer) {
+            traces::continue_from(&traced, &headers);
+        }
         let incoming = Incoming {
             method: method.clone(),
             headers,
@@ -98,7 +103,8 @@ impl Pipeline {
             Some(error) => Err(ApiError::bad_request(error.to_string())),
             None => AssertUnwindSafe(self.route(incoming, &audit))
                 .catch_unwind()
-                .instrument(span.clone())
+                .instrument(logged.clone())
+                .instrument(traced.clone())
                 .await
                 .unwrap_or_else(|panic| Err(panicked(&request_id, panic.as_ref()))),
         };
@@ -113,7 +119,8 @@ impl Pipeline {
         } else {
             response
         };
-        span.in_scope(|| {
+        span::finish(&traced, response.status().as_u16());
+        logged.in_scope(|| {
             audit.finish(&request_id, response.status().as_u16(), started.elapsed());
             seen.finish(response, &self.metrics.requests)
         })

@@ -48,6 +48,11 @@ impl Seen {
         }
     }
 
+    /// Returns whether the resource of the request is served here.
+    pub(super) fn is_known(&self) -> bool {
+        !self.labels.resource.is_empty()
+    }
+
     /// Counts and logs the answer, and marks it as ours.
     pub(super) fn finish(self, mut response: Response, metrics: &RequestMetrics) -> Response {
         let elapsed = self.started.elapsed();

@@ -39,10 +39,17 @@ impl Collection<'_> {
                 applied: true,
             })
         };
+        let key = self.key(name);
+        let mut known = self.resource.get(&key);
         for _ in 0..MAX_ATTEMPTS {
-            self.caught_up().await?;
-            let outcome = if let Some(stored) = self.resource.get(&self.key(name)) {
-                let changed = self.change_once(&stored, Basis::Newest, options.dry_run, change);
+            let (stored, basis) = if let Some(stored) = known.take() {
+                (Some(stored), Basis::Known)
+            } else {
+                self.caught_up().await?;
+                (self.resource.get(&key), Basis::Newest)
+            };
+            let outcome = if let Some(stored) = stored {
+                let changed = self.change_once(&stored, basis, options.dry_run, change);
                 changed.await?
             } else {
                 let object = self.merged(name, &wanted, options, None)?;

@@ -14,6 +14,8 @@ use storage::cache::{Event, Resource};
 use storage::model::{ObjectKey, StoredObject};
 use storage::store::{Store, Write, WriteError};
 use tokio::time::Instant;
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use super::strategy::lifecycle::{self, Refusal};
 use super::strategy::{Object, into_fields};
@@ -177,6 +179,23 @@ impl Collection<'_> {
         Value::Object(object)
     }
 
+    /// Makes a write, as the span `commit`: from its way into the queue until it is durable.
+    async fn write(&self, write: &Write) -> Result<Arc<Event>, WriteError> {
+        let span = tracing::info_span!(
+            target: traces::TARGET,
+            "commit",
+            otel.status_code = Empty,
+            reports_server.write = kind(write),
+        );
+        let resource = &self.resource.def().resource;
+        let written = self.store.write(resource, write);
+        let written = written.instrument(span.clone()).await;
+        if let Err(WriteError::Store(_)) = &written {
+            span.record("otel.status_code", "ERROR");
+        }
+        written
+    }
+
     /// Makes a write. A write that meets a held gate waits for it as the request would have at its
     /// beginning, and is made if nothing has changed by then.
     ///
@@ -184,11 +203,7 @@ impl Collection<'_> {
     /// See [`CommitError`].
     pub(super) async fn commit(&self, write: Write) -> Result<Arc<Event>, CommitError> {
         loop {
-            match self
-                .store
-                .write(&self.resource.def().resource, &write)
-                .await
-            {
+            match self.write(&write).await {
                 Err(WriteError::Gate(_)) => {
                     let passed = gate::pass(self.resource, None, self.patience).await;
                     passed.map_err(CommitError::Gate)?;
@@ -219,6 +234,15 @@ impl Collection<'_> {
     /// Returns the 404 about an object.
     pub(super) fn not_found(&self, name: &str) -> ApiError {
         ApiError::not_found(&self.definition.group, &self.definition.plural, name)
+    }
+}
+
+/// Returns the name of a kind of write.
+fn kind(write: &Write) -> &'static str {
+    match write {
+        Write::Create { .. } => "create",
+        Write::Update { .. } => "update",
+        Write::Delete { .. } => "delete",
     }
 }
 

@@ -10,6 +10,7 @@ use storage::store::{Write, WriteError};
 use super::DeleteOptions;
 use super::collection::{Collection, CommitError, Form, MAX_ATTEMPTS};
 use super::strategy::delete::{self, Plan};
+use super::update::Basis;
 
 /// Most deletions of a collection at a time; together they make one batch of the committer.
 const CONCURRENCY: usize = 64;
@@ -23,14 +24,34 @@ pub enum Deleted {
     Waiting(Form),
 }
 
+/// The consequence of a deletion.
+enum Planned {
+    /// Nothing is written.
+    Unwritten(Deleted),
+    /// The object is removed, or replaced by one that is marked.
+    Write {
+        /// The write.
+        write: Write,
+        /// True when the object is removed.
+        removes: bool,
+    },
+}
+
 impl Collection<'_> {
     /// Deletes the object of this name.
     ///
     /// # Errors
     /// 404, 409 for preconditions, and the refusals of the store.
     pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+        let key = self.key(name);
+        if let Some(stored) = self.resource.get(&key) {
+            let deleted = self.remove_once(&stored, Basis::Known, options).await?;
+            if let Some(deleted) = deleted {
+                return Ok(deleted);
+            }
+        }
         self.caught_up().await?;
-        self.remove(&self.key(name), options).await
+        self.remove(&key, options).await
     }
 
     /// Deletes objects that were listed. Somebody else may have deleted some of them since.
@@ -59,7 +80,8 @@ impl Collection<'_> {
         for _ in 0..MAX_ATTEMPTS {
             let stored = self.resource.get(key);
             let stored = stored.ok_or_else(|| self.not_found(name))?;
-            if let Some(deleted) = self.remove_once(&stored, options).await? {
+            let deleted = self.remove_once(&stored, Basis::Newest, options).await?;
+            if let Some(deleted) = deleted {
                 return Ok(deleted);
             }
         }
@@ -70,47 +92,67 @@ impl Collection<'_> {
     async fn remove_once(
         &self,
         stored: &Arc<StoredObject>,
+        basis: Basis,
         options: &DeleteOptions,
     ) -> Result<Option<Deleted>, ApiError> {
-        let name = stored.key.name();
+        let planned = self.planned(stored, options);
+        let is_written = matches!(planned, Ok(Planned::Write { .. }));
+        if !is_written && !self.is_certain(stored, basis).await? {
+            return Ok(None);
+        }
+        let (write, removes) = match planned? {
+            Planned::Unwritten(deleted) => return Ok(Some(deleted)),
+            Planned::Write { write, removes } => (write, removes),
+        };
+        match self.commit(write).await {
+            Ok(_) if removes => Ok(Some(Deleted::Gone(stored.uid.clone()))),
+            Ok(written) => Ok(Some(Deleted::Waiting(Form::of(&written)))),
+            Err(CommitError::Write(WriteError::Conflict { .. })) => Ok(None),
+            Err(other) => Err(self.not_committed(stored.key.name(), other)),
+        }
+    }
+
+    /// Returns the consequence of a deletion of an object.
+    ///
+    /// # Errors
+    /// 409 for preconditions, and 500 when the text of the object cannot be read.
+    fn planned(
+        &self,
+        stored: &Arc<StoredObject>,
+        options: &DeleteOptions,
+    ) -> Result<Planned, ApiError> {
         let object = self.requested_form(stored.value().map_err(ApiError::internal)?);
         let precondition = options.preconditions.check(&object);
-        precondition.map_err(|error| self.refuse(name, error))?;
+        precondition.map_err(|error| self.refuse(stored.key.name(), error))?;
         let (key, expected_rv) = (stored.key.clone(), Some(stored.rv));
-        let gone = || Deleted::Gone(stored.uid.clone());
         let plan = delete::plan(&object, options.propagation, jiff::Timestamp::now());
-        let (write, removes) = match plan {
-            Plan::Remove if options.dry_run => return Ok(Some(gone())),
+        Ok(match plan {
+            Plan::Remove if options.dry_run => {
+                Planned::Unwritten(Deleted::Gone(stored.uid.clone()))
+            }
             Plan::Mark(marked) if options.dry_run => {
-                return Ok(Some(Deleted::Waiting(Form::Unstored(marked))));
+                Planned::Unwritten(Deleted::Waiting(Form::Unstored(marked)))
             }
             Plan::Mark(marked) if marked == object => {
-                return Ok(Some(Deleted::Waiting(Form::Stored(Arc::clone(stored)))));
+                Planned::Unwritten(Deleted::Waiting(Form::Stored(Arc::clone(stored))))
             }
-            Plan::Remove => {
-                let write = Write::Delete {
+            Plan::Remove => Planned::Write {
+                write: Write::Delete {
                     key,
                     expected_uid: None,
                     expected_rv,
                     last: self.stored_form(object),
-                };
-                (write, true)
-            }
-            Plan::Mark(marked) => {
-                let object = self.stored_form(marked);
-                let write = Write::Update {
+                },
+                removes: true,
+            },
+            Plan::Mark(marked) => Planned::Write {
+                write: Write::Update {
                     key,
                     expected_rv,
-                    object,
-                };
-                (write, false)
-            }
-        };
-        match self.commit(write).await {
-            Ok(_) if removes => Ok(Some(gone())),
-            Ok(written) => Ok(Some(Deleted::Waiting(Form::of(&written)))),
-            Err(CommitError::Write(WriteError::Conflict { .. })) => Ok(None),
-            Err(other) => Err(self.not_committed(name, other)),
-        }
+                    object: self.stored_form(marked),
+                },
+                removes: false,
+            },
+        })
     }
 }

@@ -24,6 +24,7 @@ mod options;
 mod patch;
 pub mod strategy;
 pub mod sweep;
+mod unchanged;
 mod update;
 mod warnings;
 

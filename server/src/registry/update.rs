@@ -17,9 +17,9 @@ use super::{RegistryError, WriteOptions, body};
 pub(super) enum Basis {
     /// The newest state, of which the database was asked.
     Newest,
-    /// The state in memory, which has the version that the client names. A write of that version
-    /// fails where it is not the newest; an answer without a write needs a question.
-    Named,
+    /// The state in memory, of which the database was not asked. A write in its place fails where
+    /// it is not the newest; an answer without a write needs a question.
+    Known,
 }
 
 /// The consequence of a change.
@@ -59,7 +59,13 @@ impl Collection<'_> {
         let key = self.storage_key(name, options.dry_run);
         let uid = meta::text(&object, "uid").to_owned();
         let named = update::version(&object).unwrap_or_default();
-        let mut object = Some(object);
+        let object = Value::Object(object);
+        if !options.dry_run
+            && let Some(stored) = self.unchanged(name, named, &object).await?
+        {
+            return Ok(Outcome::changed(Form::Stored(stored)));
+        }
+        let mut object = Some(into_fields(object));
         let replace = |old: Object| {
             let same = update::check_uid(&uid, &old, &key);
             same.map_err(|error| self.refuse(name, error))?;
@@ -85,8 +91,8 @@ impl Collection<'_> {
     }
 
     /// Changes the stored object by `change`, again where somebody else has changed it in the
-    /// meantime. The database is not asked for its newest state first where memory has the version
-    /// that is `named`.
+    /// meantime. The first attempt is on the state in memory, unless another version is `named`;
+    /// the database is asked for its newest state only for the next one.
     ///
     /// # Errors
     /// 404 where there is none (any more), and as [`Collection::change_once`].
@@ -99,10 +105,11 @@ impl Collection<'_> {
     ) -> Result<Outcome, ApiError> {
         let key = self.key(name);
         let known = self.resource.get(&key);
-        let mut known = known.filter(|stored| Some(stored.rv) == named);
+        let is_meant = |rv: u64| named.is_none_or(|named| named == rv);
+        let mut known = known.filter(|stored| is_meant(stored.rv));
         for _ in 0..MAX_ATTEMPTS {
             let (stored, basis) = if let Some(stored) = known.take() {
-                (stored, Basis::Named)
+                (stored, Basis::Known)
             } else {
                 self.caught_up().await?;
                 let stored = self.resource.get(&key);
@@ -130,8 +137,8 @@ impl Collection<'_> {
         change: impl FnOnce(Object) -> Result<Change, ApiError> + Send,
     ) -> Result<Option<Outcome>, ApiError> {
         let decided = self.decide(stored, dry_run, change).await;
-        let is_checked = basis == Basis::Newest || matches!(decided, Ok(Decided::Replace(_)));
-        if !is_checked && !self.is_newest(stored).await? {
+        let is_written = matches!(decided, Ok(Decided::Replace(_)));
+        if !is_written && !self.is_certain(stored, basis).await? {
             return Ok(None);
         }
         let (write, last) = match decided? {
@@ -154,8 +161,16 @@ impl Collection<'_> {
         }
     }
 
-    /// Returns whether an object is as the database has it.
-    async fn is_newest(&self, stored: &StoredObject) -> Result<bool, ApiError> {
+    /// Returns whether an answer about an object may be given without a write: it is as the
+    /// database has it.
+    pub(super) async fn is_certain(
+        &self,
+        stored: &StoredObject,
+        basis: Basis,
+    ) -> Result<bool, ApiError> {
+        if basis == Basis::Newest {
+            return Ok(true);
+        }
         self.caught_up().await?;
         let present = self.resource.get(&stored.key);
         Ok(present.is_some_and(|present| present.rv == stored.rv))

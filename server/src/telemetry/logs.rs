@@ -5,10 +5,13 @@ use std::io;
 
 use clap::ValueEnum;
 use tokio::sync::watch;
+use traces::{LOG_DIRECTIVE, Traces};
+use tracing::Subscriber;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
-use tracing_subscriber::{EnvFilter, Registry, fmt};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
 /// The target of lines about requests of direct clients. They are written whatever the level is.
 pub const AUDIT_TARGET: &str = "reports_server::audit";
@@ -94,30 +97,29 @@ fn filter(level: &str) -> Result<EnvFilter, LogError> {
     };
     let filter = EnvFilter::try_new(level).map_err(failed)?;
     let audit = format!("{AUDIT_TARGET}=info").parse().map_err(failed)?;
-    Ok(filter.add_directive(audit))
+    let spans = LOG_DIRECTIVE.parse().map_err(failed)?;
+    Ok(filter.add_directive(audit).add_directive(spans))
 }
 
-/// Starts logs at `level` (a level or a `tracing` filter) in a `format`, of panics too. Returns the
-/// level, to be changed.
+/// Starts logs at `level` (a level or a `tracing` filter) in a `format`, of panics too, and has
+/// spans go to `traces`. Returns the level, to be changed.
 ///
 /// # Errors
 /// If the level cannot be read or a logger is there already.
-pub fn install(level: &str, format: LogFormat) -> Result<LogLevel, LogError> {
+pub fn install(
+    level: &str,
+    format: LogFormat,
+    traces: Option<&Traces>,
+) -> Result<LogLevel, LogError> {
     let (filter, handle) = reload::Layer::new(filter(level)?);
-    let filtered = tracing_subscriber::registry().with(filter);
-    let lines = fmt::layer().with_writer(io::stderr);
-    match format {
-        LogFormat::Json => filtered
-            .with(
-                lines
-                    .json()
-                    .flatten_event(true)
-                    .with_current_span(true)
-                    .with_span_list(false),
-            )
-            .try_init()?,
-        // Pods have no terminal: colours would be noise.
-        LogFormat::Text => filtered.with(lines.with_ansi(false)).try_init()?,
+    let registry = tracing_subscriber::registry();
+    match traces {
+        // The level is that of the logs alone.
+        Some(traces) => {
+            let logs = lines::<Registry>(format).with_filter(filter);
+            registry.with(logs).with(traces.layer()).try_init()?;
+        }
+        None => registry.with(filter).with(lines(format)).try_init()?,
     }
     std::panic::set_hook(Box::new(|panic| {
         let trace = std::backtrace::Backtrace::force_capture();
@@ -127,6 +129,24 @@ pub fn install(level: &str, format: LogFormat) -> Result<LogLevel, LogError> {
         filter: handle,
         given: level.to_owned(),
     })
+}
+
+/// Returns what writes the lines.
+fn lines<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    let lines = fmt::layer::<S>().with_writer(io::stderr);
+    match format {
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_current_span(true)
+            .with_span_list(false)
+            .boxed(),
+        // Pods have no terminal: colours would be noise.
+        LogFormat::Text => lines.with_ansi(false).boxed(),
+    }
 }
 
 #[cfg(test)]
@@ -172,11 +192,42 @@ mod tests {
                 present.iter().any(|p| p == expected),
                 "{want:?}: {present:?}"
             );
-            let audit = format!("{AUDIT_TARGET}=info");
-            assert!(present.contains(&audit), "{want:?}: {present:?}");
+            for kept in [format!("{AUDIT_TARGET}=info"), LOG_DIRECTIVE.to_owned()] {
+                assert!(present.contains(&kept), "{want:?}: {present:?}");
+            }
         }
         drop(wanted);
         task.await.unwrap();
+    }
+
+    /// Of the logs alone: the spans that are exported do not depend on it.
+    #[test]
+    fn the_level_is_changed_where_there_are_traces_too() {
+        let settings = traces::Settings {
+            endpoint: "http://127.0.0.1:1".parse().unwrap(),
+            rate_per_million: 0,
+            ca: None,
+        };
+        let service = traces::Service {
+            name: "test",
+            version: "1",
+            instance: None,
+        };
+        let export = Traces::start(settings, &service).unwrap();
+        let (layer, level) = started("warn");
+        let logs = lines::<Registry>(LogFormat::Text).with_filter(layer);
+        let both = tracing_subscriber::registry()
+            .with(logs)
+            .with(export.layer());
+        tracing::subscriber::with_default(both, || {
+            assert!(!tracing::enabled!(tracing::Level::INFO));
+            assert!(!tracing::info_span!(target: traces::TARGET, "a").is_disabled());
+            assert!(tracing::info_span!("of the log").is_disabled());
+            level.set("debug").unwrap();
+            assert!(tracing::enabled!(tracing::Level::DEBUG));
+            level.set("error").unwrap();
+            assert!(!tracing::info_span!(target: traces::TARGET, "b").is_disabled());
+        });
     }
 
     #[test]

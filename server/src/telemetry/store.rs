@@ -286,8 +286,13 @@ mod tests {
     use super::super::{Metrics, RequestLabels};
     use super::*;
 
-    /// Metrics that are registered elsewhere, or only with PostgreSQL.
-    const OTHERS: [&str; 2] = ["orphans_deleted", "store_database_info"];
+    /// Metrics that are registered elsewhere, or only with PostgreSQL, or with traces.
+    const OTHERS: [&str; 4] = [
+        "orphans_deleted",
+        "store_database_info",
+        "trace_spans_exported",
+        "trace_spans_lost",
+    ];
 
     /// Every metric, by the line that explains it, is a row of the docs.
     #[test]

@@ -88,7 +88,7 @@ pub struct Server {
     pub rights: Arc<Rights>,
     pub shutdown: CancellationToken,
     pub user: String,
-    _dir: TempDir,
+    pub dir: TempDir,
 }
 
 pub fn definitions() -> Vec<ResourceDefinition> {
@@ -138,14 +138,14 @@ impl Server {
         let namespaces = Arc::new(Namespaces::default());
         let served = EffectiveDefinitions::fixed(effective).unwrap();
         Self {
-            api: Api::new(store.clone(), served.clone(), namespaces.clone()),
+            api: Api::new(store.clone(), served.clone(), namespaces.clone()).copying_to(dir.path()),
             store,
             served,
             namespaces,
             rights: Arc::default(),
             shutdown: CancellationToken::new(),
             user: "tester".to_owned(),
-            _dir: dir,
+            dir,
         }
     }
 
@@ -265,7 +265,8 @@ impl Request<'_> {
         self
     }
 
-    async fn response(self) -> Response {
+    /// The answer, whose body is still to be read.
+    pub async fn response(self) -> Response {
         let info = RequestInfo::parse(&self.method, &self.uri.parse().unwrap()).unwrap();
         let form = accept_error(&self.headers, &info.query);
         let ctx = RequestContext {

@@ -16,4 +16,5 @@ mod hostile;
 mod limits;
 mod shutdown;
 mod slow;
+mod spans;
 mod support;

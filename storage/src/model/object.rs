@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Body, BodyError, Labels, ObjectKey};
 
@@ -66,6 +66,16 @@ impl StoredObject {
     /// Only when the memory of the body is corrupt.
     pub fn append_metadata_json(&self, out: &mut Vec<u8>) -> Result<(), BodyError> {
         self.body.append_metadata(out, self.rv)
+    }
+
+    /// Returns whether the object is stored as `object` with `api_version` in place of its own: a
+    /// write of that would store the same text, and reading the text gives that. Where it is not
+    /// certain, the answer is no.
+    ///
+    /// The text is not parsed, and not looked at behind the first difference.
+    #[must_use]
+    pub fn is_stored_as(&self, object: &Map<String, Value>, api_version: &str) -> bool {
+        self.body.is_of(self.rv, object, api_version)
     }
 
     /// Returns the same object with `body`, which has the same text.

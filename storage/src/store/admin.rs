@@ -1,5 +1,6 @@
 //! Orders of the control API: resources, gate, floor, imports, definitions.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crds::control::{GateSpec, ImportBatch, ImportMode, ImportResult};
@@ -209,6 +210,22 @@ impl Store {
             .boxed()
         })
         .await
+    }
+
+    /// Writes a copy of an embedded database to the file `path`, which must not exist. Every write
+    /// that was answered before is in it, and of later ones those that were committed in time: it is
+    /// the database as it was at one moment. Writes go on meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] where the reports are in PostgreSQL; [`StoreError::Unavailable`] if
+    /// the copy cannot be written or is damaged.
+    pub async fn write_copy(&self, path: &Path) -> Result<(), StoreError> {
+        let copied = self.engine().write_copy(path).await;
+        if copied.map_err(unavailable)? {
+            return Ok(());
+        }
+        let why = "the reports are in PostgreSQL, which has backups of its own";
+        Err(StoreError::Refused(why.to_owned()))
     }
 
     /// Returns the definitions of all API groups, as (group, text).

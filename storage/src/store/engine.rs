@@ -1,5 +1,6 @@
 //! The tasks of a database for the committer.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -305,6 +306,12 @@ pub(crate) trait Engine: Log {
         after: Option<(&str, &str)>,
         max: usize,
     ) -> Result<Vec<DigestItem>, EngineError>;
+
+    /// Writes the database as it is at one moment to a new file; returns false, and writes nothing,
+    /// where it is not a file of this process.
+    async fn write_copy(&self, _path: &Path) -> Result<bool, EngineError> {
+        Ok(false)
+    }
 
     /// Closes the database.
     async fn close(&self);

@@ -26,6 +26,7 @@ mod options;
 mod postgres;
 mod queue;
 mod registry;
+mod restore;
 mod sqlite;
 mod stats;
 mod write;
@@ -37,6 +38,7 @@ pub use handle::{ReadError, Store};
 pub use moving::MoveOptions;
 pub use options::{Database, Observer, PostgresOptions, QueueLimits, StoreOptions};
 pub use postgres::{FoundHistories, OtherDatabase, PostgresError};
+pub use restore::{RestoreError, Vacancy};
 pub use stats::{DatabaseInfo, StoreStats};
 pub use write::{Write, WriteError};
 

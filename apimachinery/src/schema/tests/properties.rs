@@ -106,6 +106,26 @@ proptest! {
     }
 
     #[test]
+    fn what_is_in_shape_and_has_its_defaults_is_read_as_it_is(object in hostile()) {
+        let schema = rich();
+        let mut once = object;
+        if schema.coerce(&mut once, Malformed::Drop).is_err() { return Ok(()); }
+        schema.default_values(&mut once);
+        let mut twice = once.clone();
+        schema.coerce(&mut twice, Malformed::Refuse).expect("what was kept is well-formed");
+        schema.default_values(&mut twice);
+        prop_assert_eq!(twice, once);
+    }
+
+    #[test]
+    fn the_valid_is_valid_in_its_own_place(object in hostile()) {
+        let schema = rich();
+        if schema.validate(&object).is_empty() {
+            prop_assert_eq!(schema.validate_update(&object, &object), Vec::new());
+        }
+    }
+
+    #[test]
     fn an_update_has_no_errors_that_a_creation_has_not(new in hostile(), old in hostile()) {
         let schema = rich();
         let errors = schema.validate(&new);

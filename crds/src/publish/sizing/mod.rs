@@ -70,7 +70,8 @@ fn volumes(page: &mut Page) {
          their indexes, the log of ten minutes, rows that updates leave until they are vacuumed, and \
          the WAL (a tenth of the volume at most) come on top. In SQLite it is three times. A major \
          upgrade needs a second volume, and a backup one for its dumps \
-         ([database.md](database.md#major-versions)). Memory and connections of PostgreSQL follow \
+         ([database.md](database.md#major-versions)); a backup of SQLite also needs room for a copy \
+         on the server's node. Memory and connections of PostgreSQL follow \
          from your values: [database.md](database.md#sizing).",
     );
     page.table(&[

@@ -84,6 +84,9 @@ pub struct EmbeddedSpec {
     /// nothing is then ever pruned from etcd. Immutable while the mode is `Embedded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ephemeral: Option<EphemeralVolume>,
+    /// The initial content of the database. Not with `ephemeral`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bootstrap: Option<BootstrapSpec>,
 }
 
 /// A volume that is gone with the pod.
@@ -299,7 +302,7 @@ pub enum ImageCatalogKind {
     ClusterImageCatalog,
 }
 
-/// Backups made by the operator; with mode `Managed`.
+/// Backups made by the operator; with mode `Embedded` or `Managed`.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupSpec {

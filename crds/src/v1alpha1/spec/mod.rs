@@ -11,6 +11,7 @@ mod network;
 mod reference;
 mod server;
 mod tls;
+mod tracing;
 
 pub use database::{
     BackupDestination, BackupSpec, BootstrapSpec, CloudNativePgCreate, CloudNativePgSpec,
@@ -33,6 +34,7 @@ pub use server::{
 pub use tls::{
     CertManagerSpec, IssuerReference, OperatorTlsSpec, ProvidedTlsSpec, TlsMode, TlsSpec,
 };
+pub use tracing::TracingSpec;
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -142,7 +144,7 @@ pub struct ReportsServerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicySpec>,
 
-    /// Objects for a monitoring stack; each is made only where its kind is installed.
+    /// Objects for a monitoring stack, each made only where its kind is installed; and traces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<MonitoringSpec>,
 

@@ -1,13 +1,14 @@
-//! Objects for a monitoring stack.
+//! Objects for a monitoring stack, and traces.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::tracing::TracingSpec;
 use crate::v1alpha1::schema;
 
-/// Objects for a monitoring stack. The condition `MonitoringReady` names the CRDs that are missing
+/// Objects for a monitoring stack, and traces. The condition `MonitoringReady` names the CRDs that are missing
 /// for them.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -32,4 +33,7 @@ pub struct MonitoringSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::duration")]
     pub max_backup_age: Option<kube::core::Duration>,
+    /// The collector of the server's traces. Default: none. A change replaces the server's pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<TracingSpec>,
 }

@@ -52,9 +52,10 @@ pub struct NetworkPolicySpec {
         )
     )]
     pub database_cidrs: Option<Vec<String>>,
-    /// Further ports of an external database and of the bucket for backups. A policy sees the port
-    /// of a pod, which may be another one than that of the Service in front of it. Only with mode
-    /// `External` or `Managed`.
+    /// Further ports of an external database, of the bucket for backups and of the collector of
+    /// traces. A policy sees the port of a pod, which may be another one than that of the Service in
+    /// front of it. Only with mode `External`, `Managed`, or `Embedded` with backups, or with
+    /// `monitoring.tracing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), inner(range(min = 1, max = 65535)))]
     pub additional_ports: Option<Vec<i32>>,

@@ -73,7 +73,7 @@ async fn a_cluster_is_made_followed_and_referred_to() {
     let seen = Box::pin(async {
         let message = subject.database_is("FailingOver").await;
         assert!(
-            message.contains("from subject-postgres-1 to subject-postgres-2"),
+            message.contains("is failing over from subject-postgres-1 ("),
             "{message}"
         );
     });

@@ -39,6 +39,8 @@ impl Matrix {
         options.database = database;
         let line = Takeover::prepare(options, say).await.unwrap();
         let driver = NodeDriver::start(line).await.unwrap();
+        // One that dies alone, in the step that it is told: of two, the other might pass it by before.
+        driver.line().scale_operator(1).await.unwrap();
         let options = ChaosOptions::default();
         let harness = Harness::start(driver.cluster(), &options).await.unwrap();
         Self { driver, harness }

@@ -8,6 +8,7 @@ mod apply;
 mod kubectl;
 mod names;
 mod properties;
+mod settled;
 mod update;
 mod versions;
 

@@ -84,6 +84,19 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns whether a webhook that has to admit the object did not answer.
+    #[must_use]
+    pub fn is_unanswered_webhook(&self) -> bool {
+        let Self::Apply {
+            source: kube::Error::Api(status),
+            ..
+        } = self
+        else {
+            return false;
+        };
+        status.code == 500 && status.message.contains("failed calling webhook")
+    }
+
     /// Returns whether the kube-apiserver said that the operator may not.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
@@ -104,4 +117,38 @@ impl Error {
 
 fn managed_by(manager: Option<&str>) -> String {
     manager.map_or_else(String::new, |manager| format!(" (created by {manager})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(500, "Internal error occurred: failed calling webhook \"m\": no", true)]
+    #[case(500, "Internal error occurred: etcd", false)]
+    #[case(
+        422,
+        "admission webhook \"vcluster.cnpg.io\" denied the request: no",
+        false
+    )]
+    fn a_webhook_that_refuses_has_answered(
+        #[case] code: u16,
+        #[case] message: &str,
+        #[case] unanswered: bool,
+    ) {
+        let status = Status {
+            message: message.to_owned(),
+            code,
+            ..Status::default()
+        };
+        let error = Error::Apply {
+            kind: "Cluster".to_owned(),
+            name: "ns/a-postgres".to_owned(),
+            source: kube::Error::Api(status.boxed()),
+        };
+        assert_eq!(error.is_unanswered_webhook(), unanswered);
+    }
 }

@@ -182,7 +182,7 @@ async fn follow(jobs: &Api<Job>, name: String) -> Result<Option<Job>, Error> {
     })
 }
 
-async fn recover(client: &Client, job: &Job) -> Result<Recovery, Error> {
+pub(super) async fn recover(client: &Client, job: &Job) -> Result<Recovery, Error> {
     let api = inside(client, job);
     let job = match one(&api, job).await {
         // A Job cannot be changed: one of another image goes on as it is.
@@ -207,7 +207,7 @@ async fn with_pods(client: &Client, job: Job) -> Result<Recovery, Error> {
 }
 
 /// Returns the Jobs of a `CronJob`, those that a user has made from it included.
-async fn backup_jobs(client: &Client, cron_job: &CronJob) -> Result<Vec<Job>, Error> {
+pub(super) async fn backup_jobs(client: &Client, cron_job: &CronJob) -> Result<Vec<Job>, Error> {
     let labels = cron_job.labels().clone().into_iter().collect();
     let selector = ListParams::default().labels_from(&labels);
     let api = Api::<Job>::namespaced(client.clone(), &cron_job.namespace().unwrap_or_default());

@@ -2,6 +2,8 @@
 //! any more.
 
 mod certificate;
+mod cluster;
+mod embedded;
 mod error;
 mod managed;
 mod monitoring;
@@ -29,9 +31,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{
-    DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
-};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -43,10 +43,10 @@ use super::build::{
 };
 use super::validate::{MoveProgress, Validated};
 use super::workload;
-use crate::database::cloudnativepg;
 
 #[cfg(test)]
 pub use certificate::remove_unasked as remove_unasked_certificate;
+pub use embedded::Embedded;
 pub use error::Error;
 #[cfg(test)]
 pub use managed::give_way;
@@ -72,6 +72,8 @@ pub struct Applied {
     pub data: Option<Volume>,
     /// A PostgreSQL that the operator runs.
     pub managed: Option<Managed>,
+    /// Backups of an embedded database, and its restore.
+    pub embedded: Option<Embedded>,
     /// The control API.
     pub control_api: APIService,
     /// Kinds of the Prometheus operator that are asked for and have no CRD.
@@ -100,6 +102,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         config,
         managed,
         cluster,
+        embedded,
         connection,
         database_move,
         data,
@@ -136,12 +139,16 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         None => None,
     };
     if let Some(cluster) = &cluster {
-        cloud_native_pg(client, cluster, &forced()).await?;
+        cluster::apply(client, cluster, &forced()).await?;
     }
     maybe(client, connection.as_ref()).await?;
     maybe(client, database_move.as_ref()).await?;
     let data = match data {
         Some(data) => Some(volume::apply(client, data).await?),
+        None => None,
+    };
+    let embedded = match embedded {
+        Some(embedded) => Some(Box::pin(embedded::apply(client, embedded)).await?),
         None => None,
     };
     one(&inside(client, &service), &service).await?;
@@ -158,10 +165,30 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         deployment,
         data,
         managed,
+        embedded,
         control_api,
         unmonitored,
         pods,
     })
+}
+
+impl Applied {
+    /// Returns the Jobs that made backups, or are about to, whatever the database.
+    #[must_use]
+    pub fn backup_jobs(&self) -> &[Job] {
+        let managed = self.managed.as_ref().map(|managed| &managed.backup_jobs);
+        let embedded = self.embedded.as_ref().map(|embedded| &embedded.backup_jobs);
+        let jobs = managed.or(embedded).map(Vec::as_slice);
+        jobs.unwrap_or_default()
+    }
+
+    /// Returns the volume for backups, where they go to one.
+    #[must_use]
+    pub fn backups(&self) -> Option<&Volume> {
+        let managed = self.managed.as_ref().and_then(|own| own.backups.as_ref());
+        let embedded = self.embedded.as_ref();
+        managed.or_else(|| embedded.and_then(|own| own.backups.as_ref()))
+    }
 }
 
 /// Carries out what no child's definition says: notes on volumes, and deletions that are decided.
@@ -263,15 +290,6 @@ async fn named<K: Child>(api: &Api<K>, object: &K) -> Result<K, Error> {
 /// Returns how children are applied. Force: the fields that we build are ours, whoever wrote last.
 fn forced() -> PatchParams {
     PatchParams::apply(FIELD_MANAGER).force()
-}
-
-/// Applies a `Cluster` of `CloudNativePG`, unless it is somebody else's.
-async fn cloud_native_pg(
-    client: &Client,
-    cluster: &DynamicObject,
-    params: &PatchParams,
-) -> Result<(), Error> {
-    untyped::apply(client, &cloudnativepg::resource(), cluster, params).await
 }
 
 /// Makes sure that there is none of this name, or ours.

@@ -6,8 +6,7 @@ use kube::{Client, ResourceExt};
 
 use super::error::Error;
 use super::{
-    NamespacedChild, certificate, cloud_native_pg, forced, inside, monitoring, patch,
-    refuse_foreign,
+    NamespacedChild, certificate, cluster, forced, inside, monitoring, patch, refuse_foreign,
 };
 use crate::controller::build::Children;
 
@@ -32,8 +31,16 @@ pub async fn probe(client: &Client, children: &Children) -> Result<(), Error> {
             one(client, backup).await?;
         }
     }
+    if let Some(embedded) = &children.embedded {
+        if let Some(backups) = &embedded.backups {
+            claim(client, backups).await?;
+        }
+        if let Some(backup) = &embedded.backup {
+            one(client, backup).await?;
+        }
+    }
     if let Some(cluster) = &children.cluster {
-        cloud_native_pg(client, cluster, &forced().dry_run()).await?;
+        cluster::apply(client, cluster, &forced().dry_run()).await?;
     }
     if let Some(data) = &children.data {
         claim(client, data).await?;

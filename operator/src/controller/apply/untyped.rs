@@ -31,6 +31,25 @@ pub(super) async fn apply(
     patched.map(drop).map_err(failed)
 }
 
+/// Returns what the cluster has by the name of an object, where there is something.
+///
+/// # Errors
+/// If it cannot be read.
+pub(super) async fn find(
+    client: &Client,
+    resource: &ApiResource,
+    object: &DynamicObject,
+) -> Result<Option<DynamicObject>, Error> {
+    let namespace = object.namespace().unwrap_or_default();
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, resource);
+    let found = api.get_opt(&object.name_any()).await;
+    found.map_err(|source| Error::Apply {
+        kind: resource.kind.clone(),
+        name: full_name(object),
+        source,
+    })
+}
+
 /// Deletes an object of such a kind, unless it is somebody else's. Returns whether there was one.
 ///
 /// # Errors

@@ -8,17 +8,18 @@ use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment,
 };
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EnvVar, HTTPGetAction, LocalObjectReference, PodSecurityContext,
-    PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SecretVolumeSource, Volume, VolumeMount,
+    Container, ContainerPort, EmptyDirVolumeSource, EnvVar, HTTPGetAction, LocalObjectReference,
+    PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SecretVolumeSource,
+    Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::metadata::namespaced;
-use super::{Validated, scale, storage, template};
+use super::{Validated, collector, scale, storage, template};
 use crate::controller::validate::Backend;
-use crate::database::{moving, place};
+use crate::database::{embedded, moving, place};
 use crate::names::{CONTAINER_PORT, PORT_NAME};
 use crate::security;
 
@@ -29,7 +30,10 @@ pub const DATA_VOLUME: &str = "data";
 const MOVE_VOLUME: &str = "move";
 const DATABASE_VOLUME: &str = "database";
 const CERT_VOLUME: &str = "serving-cert";
-const DATA_DIR: &str = "/var/lib/reports-server";
+const DATA_DIR: &str = embedded::DIRECTORY;
+/// The volume in which copies of an embedded database are made. Not that of the database: a copy
+/// could fill it.
+const COPIES_VOLUME: &str = "copies";
 const CERT_DIR: &str = "/etc/reports-server/tls";
 
 pub(super) fn deployment(spec: &Validated) -> Deployment {
@@ -129,6 +133,8 @@ fn volumes(spec: &Validated) -> Vec<Volume> {
         // Mounted from the start: where to move to arrives without a new pod.
         volumes.push(moving::volume(MOVE_VOLUME, spec.names.database_move()));
     }
+    volumes.extend(copied(spec).then(copies));
+    volumes.extend(collector::volume(spec));
     volumes
 }
 
@@ -137,6 +143,9 @@ fn mounts(spec: &Validated) -> Vec<VolumeMount> {
     if let Backend::Pod(_) = spec.backend() {
         mounts.push(mount(MOVE_VOLUME, moving::DIRECTORY, true));
     }
+    mounts.extend(copied(spec).then(|| mount(COPIES_VOLUME, embedded::COPIES, false)));
+    let ca = collector::volume(spec);
+    mounts.extend(ca.map(|_| mount(collector::CA_VOLUME, collector::CA_DIR, true)));
     mounts
 }
 
@@ -195,15 +204,18 @@ fn args(spec: &Validated) -> Vec<String> {
         format!("--tls-cert-file={CERT_DIR}/tls.crt"),
         format!("--tls-private-key-file={CERT_DIR}/tls.key"),
     ]);
+    args.extend(collector::args(spec));
     args
 }
 
 fn database_args(spec: &Validated) -> Vec<String> {
     let Backend::Postgres(postgres) = spec.backend() else {
-        return vec![
-            format!("--database={DATA_DIR}/reports.db"),
+        let mut args = vec![
+            format!("--database={}", embedded::file()),
             format!("{}{}", moving::FLAG, moving::DIRECTORY),
         ];
+        args.extend(copied(spec).then(|| format!("--copy-dir={}", embedded::COPIES)));
+        return args;
     };
     let mut args = vec![
         format!("--cluster-identity={}", postgres.cluster_identity),
@@ -214,6 +226,20 @@ fn database_args(spec: &Validated) -> Vec<String> {
     let name = postgres.cluster_name.iter();
     args.extend(name.map(|name| format!("--cluster-name={name}")));
     args
+}
+
+fn copies() -> Volume {
+    Volume {
+        name: COPIES_VOLUME.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..Volume::default()
+    }
+}
+
+/// Returns whether the server makes copies of its database, for backups.
+fn copied(spec: &Validated) -> bool {
+    let embedded = spec.embedded.as_ref();
+    embedded.is_some_and(|embedded| embedded.backup.is_some())
 }
 
 /// The root file system is read-only, and SQLite puts the journals of large statements into

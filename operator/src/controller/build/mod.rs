@@ -1,6 +1,7 @@
 //! Step 4 of a reconciliation: every child, as it should be. No client here, and no input but what
 //! passed validation; the same input gives the same bytes, so nothing is written twice.
 
+mod collector;
 mod config;
 mod control_api;
 mod deployment;
@@ -31,7 +32,7 @@ use kube::api::DynamicObject;
 
 use super::validate::Validated;
 use crate::certs::Material;
-use crate::database::{cloudnativepg, managed};
+use crate::database::{cloudnativepg, embedded, managed};
 
 pub use control_api::name as control_api_name;
 pub use deployment::{CONTAINER, DATA_VOLUME};
@@ -72,6 +73,8 @@ pub struct Children {
     pub managed: Option<managed::Children>,
     /// A PostgreSQL that `CloudNativePG` runs.
     pub cluster: Option<DynamicObject>,
+    /// The objects that make backups of an embedded database, and restore one.
+    pub embedded: Option<embedded::Children>,
     /// The place of PostgreSQL.
     pub connection: Option<ConfigMap>,
     /// The place to which an embedded server is to move its reports.
@@ -118,6 +121,7 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         config: config::config(spec),
         managed: managed_children(spec, material),
         cluster: cluster(spec),
+        embedded: embedded_children(spec),
         connection: config::connection(spec),
         database_move: secrets::database_move(spec),
         data: storage::claim(spec),
@@ -136,13 +140,28 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
 
 fn managed_children(spec: &Validated, material: &Material) -> Option<managed::Children> {
     let managed = spec.database.postgres()?.managed.as_ref()?;
-    let scope = managed::Scope {
+    let mut children = managed::children(managed, material, scope(spec));
+    let schedule = children.backup.as_mut().and_then(|job| job.spec.as_mut());
+    // A dump of what the reports are only on their way to would count as the newest backup.
+    if let Some(schedule) = schedule.filter(|_| spec.moving.is_some()) {
+        schedule.suspend = Some(true);
+    }
+    Some(children)
+}
+
+fn embedded_children(spec: &Validated) -> Option<embedded::Children> {
+    let embedded = spec.embedded.as_ref()?;
+    let account = spec.service_account();
+    Some(embedded::children(embedded, &account, scope(spec)))
+}
+
+fn scope(spec: &Validated) -> managed::Scope<'_> {
+    managed::Scope {
         names: &spec.names,
         namespace: &spec.namespace,
         owner: spec.owner.as_ref(),
         retain_data: spec.retain_data,
-    };
-    Some(managed::children(managed, material, scope))
+    }
 }
 
 fn cluster(spec: &Validated) -> Option<DynamicObject> {
@@ -242,6 +261,15 @@ impl Children {
                 kept.config_maps.push(upgrade.config.name_any());
                 kept.jobs.extend(upgrade.jobs.clone());
             }
+            kept.jobs.extend(name(recovery.as_ref()));
+            kept.cron_jobs.extend(name(backup.as_ref()));
+        }
+        if let Some(embedded) = &self.embedded {
+            let embedded::Children {
+                recovery,
+                backups: _,
+                backup,
+            } = embedded;
             kept.jobs.extend(name(recovery.as_ref()));
             kept.cron_jobs.extend(name(backup.as_ref()));
         }

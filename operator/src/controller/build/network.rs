@@ -1,4 +1,4 @@
-//! Network policies: who may connect to the server, to a managed database and to the Jobs for its
+//! Network policies: who may connect to the server, to a managed database and to the Jobs for
 //! backups and upgrades, and what they may connect to. `docs/network.md` has the table.
 
 use std::collections::BTreeSet;
@@ -20,7 +20,8 @@ use super::metadata::namespaced;
 use super::rbac::ServiceAccountRef;
 use crate::controller::validate::Network;
 use crate::database::cloudnativepg;
-use crate::database::managed::{self, Destination, Managed, Source};
+use crate::database::embedded::Embedded;
+use crate::database::managed::{self, Backup, Destination, Managed, Recovery, Source};
 use crate::names::{CONTAINER_PORT, OPERATOR};
 
 /// Label with a namespace's name, which every namespace has.
@@ -29,6 +30,8 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 const DNS_PORT: i32 = 53;
 /// Components that connect to a managed database.
 const DATABASE_CLIENTS: [&str; 4] = ["backup", "recovery", "server", "upgrade"];
+/// Components that have the server send a copy of its database.
+const COPIERS: [&str; 1] = ["backup"];
 /// Components that are Jobs.
 const JOBS: [&str; 3] = ["backup", "recovery", "upgrade"];
 
@@ -42,19 +45,24 @@ pub(super) fn policies(spec: &Validated, operator: &ServiceAccountRef) -> Vec<Ne
         policies.push(database(spec, operator));
         policies.push(jobs(spec, managed, network));
     }
+    let embedded = spec.embedded.as_ref();
+    if let Some(embedded) = embedded.filter(|embedded| embedded.has_jobs()) {
+        policies.push(embedded_jobs(spec, embedded, network));
+    }
     policies
 }
 
 fn server(spec: &Validated, network: &Network) -> NetworkPolicy {
     let egress = [dns(), api_servers(network)]
         .into_iter()
-        .chain(to_database(spec, network));
+        .chain(to_database(spec, network))
+        .chain(to_collector(spec, network));
     NetworkPolicy {
         metadata: namespaced(spec, spec.names.server()),
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(labelled(spec.names.selector())),
             ingress: Some(vec![NetworkPolicyIngressRule {
-                from: callers(network),
+                from: callers(spec, network),
                 ports: Some(vec![tcp(CONTAINER_PORT)]),
             }]),
             egress: Some(egress.collect()),
@@ -64,8 +72,12 @@ fn server(spec: &Validated, network: &Network) -> NetworkPolicy {
 }
 
 /// Returns who may call the server; nothing stands for everybody.
-fn callers(network: &Network) -> Option<Vec<NetworkPolicyPeer>> {
+fn callers(spec: &Validated, network: &Network) -> Option<Vec<NetworkPolicyPeer>> {
     let mut peers = addresses(&network.api_server_cidrs)?;
+    let embedded = spec.embedded.as_ref();
+    if embedded.is_some_and(|embedded| embedded.backup.is_some()) {
+        peers.push(beside(components(spec, &COPIERS)));
+    }
     peers.extend(
         network
             .client_namespaces
@@ -108,6 +120,17 @@ fn to_database(spec: &Validated, network: &Network) -> Option<NetworkPolicyEgres
     };
     Some(NetworkPolicyEgressRule {
         to,
+        ports: Some(ports.into_iter().map(tcp).collect()),
+    })
+}
+
+/// Returns the rule to the collector of traces, which may be anywhere; none without one.
+fn to_collector(spec: &Validated, network: &Network) -> Option<NetworkPolicyEgressRule> {
+    let collector = &spec.tracing.as_ref()?.endpoint;
+    let mut ports = BTreeSet::from([i32::from(collector.port())]);
+    ports.extend(&network.additional_ports);
+    Some(NetworkPolicyEgressRule {
+        to: None,
         ports: Some(ports.into_iter().map(tcp).collect()),
     })
 }
@@ -166,9 +189,24 @@ fn jobs(spec: &Validated, managed: &Managed, network: &Network) -> NetworkPolicy
         to: Some(vec![beside(labelled(spec.names.postgres_selector()))]),
         ports: Some(vec![tcp(managed::PORT)]),
     };
-    let egress = [dns(), database]
-        .into_iter()
-        .chain(to_buckets(managed, network));
+    let buckets = to_buckets(managed.backup.as_ref(), managed.recovery(), network);
+    let egress = [dns(), database].into_iter().chain(buckets);
+    of_jobs(spec, egress.collect())
+}
+
+/// Returns the policy of the Jobs of an embedded database. One that restores it needs nothing but the
+/// place of the backup.
+fn embedded_jobs(spec: &Validated, embedded: &Embedded, network: &Network) -> NetworkPolicy {
+    let server = embedded.backup.as_ref().map(|_| NetworkPolicyEgressRule {
+        to: Some(vec![beside(labelled(spec.names.selector()))]),
+        ports: Some(vec![tcp(CONTAINER_PORT)]),
+    });
+    let buckets = to_buckets(embedded.backup.as_ref(), embedded.recovery(), network);
+    let egress = [dns()].into_iter().chain(server).chain(buckets);
+    of_jobs(spec, egress.collect())
+}
+
+fn of_jobs(spec: &Validated, egress: Vec<NetworkPolicyEgressRule>) -> NetworkPolicy {
     NetworkPolicy {
         metadata: ObjectMeta {
             labels: Some(spec.names.backup_labels()),
@@ -177,20 +215,24 @@ fn jobs(spec: &Validated, managed: &Managed, network: &Network) -> NetworkPolicy
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(components(spec, &JOBS)),
             ingress: None,
-            egress: Some(egress.collect()),
+            egress: Some(egress),
             policy_types: Some(both()),
         }),
     }
 }
 
 /// Returns the rule to the buckets of backups; none where they go to a volume.
-fn to_buckets(managed: &Managed, network: &Network) -> Option<NetworkPolicyEgressRule> {
-    let destination = managed.backup.as_ref().map(|backup| &backup.destination);
+fn to_buckets(
+    backup: Option<&Backup>,
+    recovery: Option<&Recovery>,
+    network: &Network,
+) -> Option<NetworkPolicyEgressRule> {
+    let destination = backup.map(|backup| &backup.destination);
     let destination = destination.and_then(|destination| match destination {
         Destination::Bucket(bucket) => Some(bucket),
         Destination::Volume { .. } => None,
     });
-    let source = managed.recovery().map(|recovery| &recovery.source);
+    let source = recovery.map(|recovery| &recovery.source);
     let source = source.and_then(|source| match source {
         Source::Bucket(bucket) => Some(bucket),
         Source::Claim(_) => None,

@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use super::Validated;
 use super::metadata::namespaced;
 use crate::controller::validate::{Backend, Replicas};
+use crate::database::embedded::Embedded;
 use crate::database::managed::Managed;
 
 /// The topologies that pods are spread over: a node is lost more often than a zone.
@@ -103,8 +104,9 @@ pub(super) fn autoscaler(spec: &Validated) -> Option<HorizontalPodAutoscaler> {
 }
 
 fn is_recovering(spec: &Validated) -> bool {
-    let recovering = spec.managed().and_then(Managed::recovering);
-    recovering.is_some()
+    let managed = spec.managed().and_then(Managed::recovering);
+    let embedded = spec.embedded.as_ref().and_then(Embedded::recovering);
+    managed.or(embedded).is_some()
 }
 
 fn cpu() -> MetricSpec {

@@ -6,9 +6,12 @@ use k8s_openapi::api::core::v1::{
     EmptyDirVolumeSource, PersistentVolumeClaim, PersistentVolumeClaimSpec,
     PersistentVolumeClaimVolumeSource, Volume, VolumeResourceRequirements,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{Validated, data_metadata};
 use crate::controller::validate::Backend;
+use crate::database::embedded::Embedded;
+use crate::database::managed::RECOVERY_ANNOTATION;
 use crate::database::place::{self, Database, Storage};
 
 /// Returns the claim.
@@ -16,8 +19,12 @@ pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
     let Database::Embedded(Storage::Claim { size, class }) = &spec.database else {
         return None;
     };
+    let note = spec.embedded.as_ref().and_then(Embedded::recovery_note);
     Some(PersistentVolumeClaim {
-        metadata: data_metadata(spec, spec.names.data()),
+        metadata: ObjectMeta {
+            annotations: note.map(|note| [(RECOVERY_ANNOTATION.to_owned(), note)].into()),
+            ..data_metadata(spec, spec.names.data())
+        },
         spec: Some(PersistentVolumeClaimSpec {
             // One pod at a time may write the database file.
             access_modes: Some(vec!["ReadWriteOnce".to_owned()]),

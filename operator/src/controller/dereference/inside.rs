@@ -8,6 +8,7 @@ use crds::v1alpha1::ReportsServer;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, ServiceAccount};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
 use tokio::time::timeout;
 use tracing::debug;
@@ -19,8 +20,11 @@ use crate::controller::found::{Inside, ServingFound};
 use crate::controller::ownership::is_child;
 use crate::controller::validate::{self, Route, Validated};
 use crate::controller::{Context, upgrade, workload};
+use crate::database::embedded::{self, Embedded};
 use crate::database::files::{self, Objects, Values, secret_values};
-use crate::database::managed::{self, Managed, PASSWORD_KEY, backup};
+use crate::database::managed::{
+    self, Managed, PASSWORD_KEY, RECOVERY_ANNOTATION, Recovery, backup,
+};
 use crate::database::{cloudnativepg, moving};
 
 /// The longest time that the server may take to say how far a move is.
@@ -47,6 +51,10 @@ pub async fn read(
     } else {
         (None, None)
     };
+    let embedded = match spec.embedded.as_ref().and_then(Embedded::recovery) {
+        Some(recovery) => Some(embedded_known(client, spec, recovery).await?),
+        None => None,
+    };
     let cloud_native_pg = match validate::cluster(object, &spec.names) {
         Some(plan) => Some(cloudnativepg::find(client, &spec.namespace, &plan.name).await?),
         None => None,
@@ -68,6 +76,7 @@ pub async fn read(
         deployment,
         stateful_set,
         managed,
+        embedded,
         cloud_native_pg,
         connection,
         verdict,
@@ -192,12 +201,11 @@ async fn stateful_set(client: &Client, spec: &Validated) -> Result<Option<Statef
     Ok(found.filter(|found| is_child(&found.metadata, &spec.uid, spec.names.instance())))
 }
 
-/// Returns whether the Job that restores the wanted backup has succeeded.
-async fn restored(client: &Client, spec: &Validated) -> Result<bool, Error> {
-    let Some(recovery) = spec.managed().and_then(Managed::recovery) else {
+/// Returns whether the Job of this name, which restores the wanted backup, has succeeded.
+async fn restored(client: &Client, spec: &Validated, name: Option<String>) -> Result<bool, Error> {
+    let Some(name) = name else {
         return Ok(false);
     };
-    let name = backup::recovery_name(recovery, &spec.names);
     let api = Api::<Job>::namespaced(client.clone(), &spec.namespace);
     let found = api.get_opt(&name).await.map_err(|source| Error::Job {
         namespace: spec.namespace.clone(),
@@ -210,11 +218,11 @@ async fn restored(client: &Client, spec: &Validated) -> Result<bool, Error> {
     Ok(succeeded.unwrap_or(0) > 0)
 }
 
-/// Returns whether the volume of an embedded database is there.
+/// Returns the metadata of the volume of an embedded database.
 ///
 /// # Errors
-/// If it cannot be read.
-async fn has_data_claim(client: &Client, spec: &Validated) -> Result<bool, Error> {
+/// If it cannot be read; that it is missing is an answer.
+async fn data_claim(client: &Client, spec: &Validated) -> Result<Option<ObjectMeta>, Error> {
     let api = Api::<PersistentVolumeClaim>::namespaced(client.clone(), &spec.namespace);
     let name = spec.names.data();
     let found = api.get_metadata_opt(&name).await;
@@ -223,7 +231,27 @@ async fn has_data_claim(client: &Client, spec: &Validated) -> Result<bool, Error
         name,
         source,
     })?;
-    Ok(found.is_some())
+    Ok(found.map(|found| found.metadata))
+}
+
+/// Reads what the namespace holds of an embedded database that starts with a backup.
+async fn embedded_known(
+    client: &Client,
+    spec: &Validated,
+    recovery: &Recovery,
+) -> Result<embedded::Known, Error> {
+    let claim = data_claim(client, spec).await?;
+    let annotations = claim.as_ref().and_then(|claim| claim.annotations.as_ref());
+    let note = annotations.and_then(|annotations| annotations.get(RECOVERY_ANNOTATION));
+    let note = note.cloned();
+    let claim = claim.and_then(|claim| claim.uid);
+    let name = |claim: &String| embedded::job_name(recovery, claim, &spec.names);
+    let job = claim.as_ref().map(name);
+    Ok(embedded::Known {
+        claim,
+        note,
+        restored: restored(client, spec, job).await?,
+    })
 }
 
 /// Returns what an embedded server is told about where to move its reports.
@@ -254,8 +282,10 @@ async fn known(
         .and_then(|mut data| data.remove(PASSWORD_KEY))
         .and_then(|value| String::from_utf8(value.0).ok())
         .filter(|password| !password.is_empty());
+    let recovery = spec.managed().and_then(Managed::recovery);
+    let job = recovery.map(|recovery| backup::recovery_name(recovery, names));
     Ok(managed::Known {
-        restored: restored(client, spec).await?,
+        restored: restored(client, spec, job).await?,
         password: password.unwrap_or_else(|| hex::encode(rand::random::<[u8; 24]>())),
         volumes: upgrade::volumes(client, namespace).await?,
         seen: upgrade::seen(client, names, namespace, set).await?,
@@ -276,7 +306,7 @@ async fn move_of(
     let recorded = deployment.is_none() && status.is_some_and(moving::is_on_claim);
     Ok(moving::Seen {
         embedded,
-        left: recorded && has_data_claim(client, spec).await?,
+        left: recorded && data_claim(client, spec).await?.is_some(),
         rolled_out: deployment.is_some_and(workload::is_rolled_out),
         secret,
         server: if asked { database(client).await } else { None },

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::conditions::Finding;
-use crate::controller::apply::{Managed, Recovery};
+use crate::controller::apply::Recovery;
 use crate::controller::workload;
 
 /// Returns the backup that ended last, and what was said about it if it failed.
@@ -36,8 +36,8 @@ fn ended(job: &Job) -> Option<(LastBackup, Option<String>)> {
 /// Returns whether the last backup succeeded; none where the Jobs say nothing and something was said
 /// before.
 #[must_use]
-pub fn finding(managed: &Managed, before: Option<&LastBackup>) -> Option<Finding> {
-    match last(&managed.backup_jobs) {
+pub fn finding(jobs: &[Job], before: Option<&LastBackup>) -> Option<Finding> {
+    match last(jobs) {
         Some((backup, why)) => Some(told(&backup, why.as_deref())),
         None if before.is_some() => None,
         None => Some(Finding::unknown("no backup has been made yet")),
@@ -62,9 +62,9 @@ fn told(backup: &LastBackup, why: Option<&str>) -> Finding {
     }
 }
 
-/// Of a database that is being filled from a backup.
+/// Of a database that is being filled from the backup that `field` names.
 #[must_use]
-pub fn restoring(recovery: &Recovery) -> Finding {
+pub fn restoring(recovery: &Recovery, field: &str) -> Finding {
     let name = recovery.job.name_any();
     let failed = workload::job_condition(&recovery.job, "Failed").is_some();
     let why = workload::why_job_fails(&recovery.pods);
@@ -72,10 +72,7 @@ pub fn restoring(recovery: &Recovery) -> Finding {
         let why = why.unwrap_or_else(|| "its pods are gone".to_owned());
         return Finding::no(
             reasons::RESTORE_FAILED,
-            format!(
-                "Job {name}: {why}; correct spec.database.managed.bootstrap.recovery, or delete \
-                 the Job to try again"
-            ),
+            format!("Job {name}: {why}; correct {field}, or delete the Job to try again"),
         );
     }
     let why = why.map_or_else(String::new, |why| format!(": {why}"));

@@ -24,6 +24,11 @@ use crate::database::moving::{self, Moving};
 use crate::images;
 use crate::migration::{ApiServiceStatus, GroupStatus};
 
+/// The field with the backup that an embedded database starts with.
+const EMBEDDED_RECOVERY: &str = "spec.database.embedded.bootstrap.recovery";
+/// The same of a managed one.
+const MANAGED_RECOVERY: &str = "spec.database.managed.bootstrap.recovery";
+
 /// Returns the certificates. They exist whenever this is reached: without them nothing is applied.
 pub fn certificates(certs: &Outcome) -> Finding {
     let until = certs.material.leaf_not_after();
@@ -71,6 +76,9 @@ fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>
     let volume = managed
         .map(|managed| &managed.data)
         .or(applied.data.as_ref());
+    if let Some(finding) = blocked_restore(applied) {
+        return finding;
+    }
     let pending = volume.map(|volume| &volume.claim);
     if let Some(claim) = pending.filter(|claim| !is_bound(claim)) {
         return Finding::no(
@@ -88,9 +96,9 @@ fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>
             stopped(spec, applied).unwrap_or_else(|| managed_database(spec, managed, known))
         }
         (None, Some(known)) => postgresql(known),
-        (None, None) => servers_database(&applied.deployment, &applied.pods),
+        (None, None) => embedded_database(applied),
     };
-    let backups = managed.and_then(|managed| managed.backups.as_ref());
+    let backups = applied.backups();
     let refused = |volume: &Volume| volume.refused.clone();
     match volume
         .and_then(refused)
@@ -172,7 +180,7 @@ fn managed_database(spec: &Validated, managed: &Managed, known: Option<&Known>) 
         return Finding::no(reasons::DATABASE_UNAVAILABLE, format!("PostgreSQL: {why}"));
     }
     if let Some(recovery) = &managed.recovery {
-        return backup::restoring(recovery);
+        return backup::restoring(recovery, MANAGED_RECOVERY);
     }
     let unusable = known.filter(|known| known.usable() == Some(false));
     if let Some(known) = unusable.filter(|known| known.reason() != reasons::DATABASE_UNREACHABLE) {
@@ -184,6 +192,23 @@ fn managed_database(spec: &Validated, managed: &Managed, known: Option<&Known>) 
     });
     let message = format!("PostgreSQL{version} answers");
     Finding::yes(reasons::DATABASE_AVAILABLE, message)
+}
+
+/// Returns a database in the server's own pod: that of the server, once it has its backup.
+fn embedded_database(applied: &Applied) -> Finding {
+    let embedded = applied.embedded.as_ref();
+    match embedded.and_then(|embedded| embedded.recovery.as_ref()) {
+        Some(recovery) => backup::restoring(recovery, EMBEDDED_RECOVERY),
+        None => servers_database(&applied.deployment, &applied.pods),
+    }
+}
+
+/// Returns the finding about the restore of an embedded database whose pod cannot start. The volume may
+/// wait for just this pod, and does not say why it does not come.
+fn blocked_restore(applied: &Applied) -> Option<Finding> {
+    let recovery = applied.embedded.as_ref()?.recovery.as_ref()?;
+    workload::why_job_fails(&recovery.pods)?;
+    Some(backup::restoring(recovery, EMBEDDED_RECOVERY))
 }
 
 fn servers_database(deployment: &Deployment, pods: &[Pod]) -> Finding {

@@ -23,7 +23,7 @@ pub fn status(
     known: Option<&Known>,
 ) -> DatabaseStatus {
     let managed = applied.managed.as_ref();
-    let last_backup = managed.and_then(|managed| backup::last(&managed.backup_jobs));
+    let last_backup = backup::last(applied.backup_jobs());
     let before = before.and_then(|before| before.last_backup);
     let serves = spec.moving.is_none();
     let (managed, known) = (managed.filter(|_| serves), known.filter(|_| serves));

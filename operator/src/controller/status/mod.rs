@@ -95,7 +95,7 @@ pub fn compute(
             Some(finding) => conditions.set(types::DATABASE_UPGRADED, finding),
             None => conditions.remove(types::DATABASE_UPGRADED),
         }
-        backups(&mut conditions, &before, applied);
+        backups(&mut conditions, &before, spec, applied);
         let moved = conditions.get(types::DATABASE_MOVED);
         if let Some(finding) = components::moved(spec, moved, applied, *database) {
             conditions.set(types::DATABASE_MOVED, finding);
@@ -175,17 +175,21 @@ fn observe(
 }
 
 /// `LastBackupSucceeded`, where backups are made. It stays when the Jobs that it is from are gone.
-fn backups(conditions: &mut Conditions, before: &ReportsServerStatus, applied: &Applied) {
-    let managed = applied.managed.as_ref();
-    let Some(managed) = managed.filter(|managed| managed.backups.is_some()) else {
+fn backups(
+    conditions: &mut Conditions,
+    before: &ReportsServerStatus,
+    spec: &Validated,
+    applied: &Applied,
+) {
+    if spec.backup().is_none() && applied.backups().is_none() {
         conditions.remove(types::LAST_BACKUP_SUCCEEDED);
         return;
-    };
+    }
     let last = before
         .database
         .as_ref()
         .and_then(|database| database.last_backup.as_ref());
-    if let Some(finding) = backup::finding(managed, last) {
+    if let Some(finding) = backup::finding(applied.backup_jobs(), last) {
         conditions.set(types::LAST_BACKUP_SUCCEEDED, finding);
     }
 }

@@ -70,33 +70,57 @@ fn out_of_place(spec: &ReportsServerSpec) -> Vec<String> {
         .is_some_and(|images| images.postgres.is_some());
     let image = (image && mode != DatabaseMode::Managed)
         .then(|| "spec.images.postgres can only be set with spec.database.mode Managed".to_owned());
-    let backup = database.backup.is_some() && mode != DatabaseMode::Managed;
-    let backup = backup.then(|| {
-        "spec.database.backup can only be set with spec.database.mode Managed; back up an External \
-         database where it runs, and a CloudNativePG one with its own settings"
+    let ours = matches!(mode, DatabaseMode::Embedded | DatabaseMode::Managed);
+    let backup = (database.backup.is_some() && !ours).then(|| {
+        "spec.database.backup can only be set with spec.database.mode Embedded or Managed; back up \
+         an External database where it runs, and a CloudNativePG one with its own settings"
+            .to_owned()
+    });
+    let embedded = database.embedded.unwrap_or_default();
+    let lost = embedded.ephemeral.is_some() && embedded.bootstrap.is_some();
+    let bootstrap = lost.then(|| {
+        "spec.database.embedded.bootstrap cannot be set with ephemeral, because each new pod begins \
+         with an empty volume"
             .to_owned()
     });
     let network = network_out_of_place(spec, mode);
-    shared.chain(image).chain(backup).chain(network).collect()
+    let alone = image.into_iter().chain(backup).chain(bootstrap);
+    shared.chain(alone).chain(network).collect()
 }
 
 /// Fields of network policies that have no effect in the mode at hand.
 fn network_out_of_place(spec: &ReportsServerSpec, mode: DatabaseMode) -> Vec<String> {
     let policy = spec.network_policy.clone().unwrap_or_default();
     let external = mode == DatabaseMode::External;
+    let embedded = mode == DatabaseMode::Embedded && has_jobs(spec);
+    let monitoring = spec.monitoring.as_ref();
+    let traced = monitoring.is_some_and(|monitoring| monitoring.tracing.is_some());
     let fields = [
         (
             policy.database_cidrs.is_some() && !external,
             "spec.networkPolicy.databaseCIDRs can only be set with spec.database.mode External",
         ),
         (
-            policy.additional_ports.is_some() && !external && mode != DatabaseMode::Managed,
+            policy.additional_ports.is_some()
+                && !external
+                && !embedded
+                && mode != DatabaseMode::Managed
+                && !traced,
             "spec.networkPolicy.additionalPorts can only be set with spec.database.mode External, \
-             or Managed for a bucket",
+             or Managed or Embedded for a bucket, or with spec.monitoring.tracing",
         ),
     ];
     let given = fields.into_iter().filter(|(given, _)| *given);
     given.map(|(_, why)| why.to_owned()).collect()
+}
+
+/// Returns whether backups are made of an embedded database, or it starts with one.
+fn has_jobs(spec: &ReportsServerSpec) -> bool {
+    let database = spec.database.as_ref();
+    database.is_some_and(|database| {
+        let embedded = database.embedded.as_ref();
+        database.backup.is_some() || embedded.is_some_and(|own| own.bootstrap.is_some())
+    })
 }
 
 pub(super) fn pods(spec: &ReportsServerSpec, names: &Names) -> Result<(), Refusal> {

@@ -51,6 +51,10 @@ fn decide(
         Some(known) => spec.reconciled_with(known.clone())?,
         None => spec,
     };
+    let spec = match &inside.embedded {
+        Some(known) => spec.embedded_reconciled_with(known.clone())?,
+        None => spec,
+    };
     let route = Route::of(object, &spec, inside.cloud_native_pg.as_ref());
     let spec = match route {
         Some(route) => spec.reached_by(route, inside),

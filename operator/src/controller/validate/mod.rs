@@ -6,6 +6,7 @@
 mod allowed;
 mod certificates;
 mod checks;
+mod collector;
 mod decide;
 mod moving;
 mod network;

@@ -21,7 +21,8 @@ pub struct Network {
     pub client_namespaces: Vec<String>,
     /// Networks of an external database; none stands for any address.
     pub database_cidrs: Vec<String>,
-    /// Further ports of an external database and of the bucket for backups.
+    /// Further ports of an external database, of the bucket for backups and of the collector of
+    /// traces.
     pub additional_ports: Vec<i32>,
 }
 

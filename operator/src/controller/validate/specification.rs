@@ -14,8 +14,9 @@ use kube::{Resource, ResourceExt};
 use super::certificates::Origin;
 use super::scale::Scale;
 use super::validated::{MoveProgress, PodSettings, Refusal, Validated, refuse};
-use super::{allowed, checks, network, scale};
+use super::{allowed, checks, collector, network, scale};
 use crate::controller::found::Dereferenced;
+use crate::database::embedded::{self, Embedded};
 use crate::database::place::{Connection, Database, Postgres, Storage};
 use crate::database::{external, history, managed};
 use crate::names::Names;
@@ -46,6 +47,7 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
     let names = Names::new(&name);
     checks::sources(spec, &names)?;
     checks::pods(spec, &names)?;
+    let tracing = collector::of(spec)?;
     let confirmed = object
         .annotations()
         .get(crd_names::ANNOTATION_CONFIRM_DATA_DELETION);
@@ -69,6 +71,7 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
         history,
         begun_anew: begun_anew.map(str::to_owned),
         database,
+        embedded: embedded(spec, &effective, found, &name),
         postgres: None,
         moving: None,
         move_progress: MoveProgress::None,
@@ -77,6 +80,7 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
         retain_data: !(delete_data && confirmed == Some(&name)),
         network: network::of(spec, &found.api_server_ports),
         pod: pod_settings(spec, &effective, &found.default_image),
+        tracing,
         certs: certs::Policy {
             ca_validity: effective.ca_validity,
             cert_validity: effective.cert_validity,
@@ -129,14 +133,9 @@ fn database(
     }
     let identity = spec.cluster_identity.clone().unwrap_or_default();
     let managed = (effective.database_mode == DatabaseMode::Managed).then(|| {
-        let server = pod_settings(spec, effective, &found.default_image);
-        let transfer_image = managed::TransferImage {
-            image: server.image,
-            pull_policy: server.pull_policy,
-        };
         let surroundings = managed::Surroundings {
             default_image: &found.default_postgres_image,
-            transfer_image,
+            transfer_image: server_image(spec, effective, found),
             cluster_uid: &found.cluster_uid,
             servers: scale.replicas.most(),
         };
@@ -156,6 +155,33 @@ fn database(
         },
         managed,
     })))
+}
+
+/// Returns the backups and the restore that an embedded database asks for.
+fn embedded(
+    spec: &ReportsServerSpec,
+    effective: &Effective,
+    found: &Dereferenced,
+    name: &str,
+) -> Option<Embedded> {
+    if effective.database_mode != DatabaseMode::Embedded {
+        return None;
+    }
+    let image = server_image(spec, effective, found);
+    Some(embedded::settings(name, spec, image, &found.cluster_uid))
+}
+
+/// Returns the server's image, which makes and carries backups.
+fn server_image(
+    spec: &ReportsServerSpec,
+    effective: &Effective,
+    found: &Dereferenced,
+) -> managed::TransferImage {
+    let server = pod_settings(spec, effective, &found.default_image);
+    managed::TransferImage {
+        image: server.image,
+        pull_policy: server.pull_policy,
+    }
 }
 
 /// Whom certificates are issued for: both ends of a database that the operator runs.

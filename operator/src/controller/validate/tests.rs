@@ -54,7 +54,8 @@ fn the_smallest_specification_gets_every_default() {
 
 #[rstest]
 #[case(json!({"images": {"postgres": {"tag": "17"}}}), "spec.images.postgres can only be set with")]
-#[case(json!({"database": {"backup": {}}}), "spec.database.backup can only be set with")]
+#[case(json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "s"}}, "backup": {}}}), "spec.database.backup can only be set with")]
+#[case(json!({"database": {"embedded": {"ephemeral": "EmptyDir", "bootstrap": {"recovery": {"backupName": "a"}}}}}), "spec.database.embedded.bootstrap cannot be set with ephemeral")]
 #[case(json!({"clusterIdentity": {"id": "x"}}), "spec.clusterIdentity needs PostgreSQL")]
 #[case(json!({"server": {"replicas": 2}}), "spec.server.replicas: more than 1 needs PostgreSQL")]
 #[case(json!({"server": {"autoscaling": {"maxReplicas": 1}}}), "spec.server.autoscaling needs")]

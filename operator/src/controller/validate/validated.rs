@@ -10,11 +10,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value};
 
 use super::certificates::Origin;
+use super::collector::Tracing;
 use super::network::Network;
 use super::postgres::{Reached, Route};
 use super::scale::Scale;
 use crate::controller::found::Inside;
-use crate::database::managed::{Known, Managed, SettingsError};
+use crate::database::embedded::{self, Embedded};
+use crate::database::managed::{Backup, Known, Managed, SettingsError};
 use crate::database::moving::Moving;
 use crate::database::place::{Database, Postgres, Storage};
 use crate::names::Names;
@@ -129,6 +131,8 @@ pub struct Validated {
     pub cluster_uid: String,
     /// The place where the reports are stored.
     pub database: Database,
+    /// Backups and the restore of an embedded database; absent where it is none.
+    pub embedded: Option<Embedded>,
     /// The reports are in the server's own pod still, and on their way to [`Self::database`].
     pub moving: Option<Moving>,
     /// The progress of a move of an embedded database.
@@ -149,6 +153,8 @@ pub struct Validated {
     pub network: Option<Network>,
     /// The settings of the pods.
     pub pod: PodSettings,
+    /// The collector of traces.
+    pub tracing: Option<Tracing>,
     /// Lifetimes of certificates.
     pub certs: certs::Policy,
     /// The issuer of the server's certificate.
@@ -173,6 +179,27 @@ impl Validated {
             postgres.managed = met.transpose()?;
         }
         Ok(self)
+    }
+
+    /// Brings what is wanted of an embedded database together with what the namespace holds of it.
+    ///
+    /// # Errors
+    /// If the two do not fit.
+    pub fn embedded_reconciled_with(mut self, known: embedded::Known) -> Result<Self, Refusal> {
+        let met = self
+            .embedded
+            .take()
+            .map(|embedded| embedded.reconciled_with(known));
+        self.embedded = met.transpose()?;
+        Ok(self)
+    }
+
+    /// Returns the backups that the operator makes, whatever the database.
+    #[must_use]
+    pub fn backup(&self) -> Option<&Backup> {
+        let managed = self.managed().and_then(|managed| managed.backup.as_ref());
+        let embedded = self.embedded.as_ref();
+        managed.or_else(|| embedded.and_then(|embedded| embedded.backup.as_ref()))
     }
 
     /// Returns the same, with the way to its PostgreSQL and what is known about that.

@@ -71,3 +71,24 @@ pub fn cluster(metadata: ObjectMeta, create: &CloudNativePgCreate) -> DynamicObj
         ..DynamicObject::new("", &resource())
     }
 }
+
+/// Returns whether a `Cluster` has everything that is wanted of it, whatever else it has.
+#[must_use]
+pub fn is_as_wanted(found: &DynamicObject, wanted: &DynamicObject) -> bool {
+    let owners = |object: &DynamicObject| object.metadata.owner_references.clone();
+    let labels = |object: &DynamicObject| object.metadata.labels.clone();
+    owners(found).unwrap_or_default() == owners(wanted).unwrap_or_default()
+        && has(&json!(labels(found)), &json!(labels(wanted)))
+        && has(&found.data, &wanted.data)
+}
+
+/// Returns whether every member of `wanted` is in `found`.
+fn has(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Object(found), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {
+            let found = found.get(name);
+            found.is_some_and(|found| has(found, wanted))
+        }),
+        (found, wanted) => wanted.is_null() || found == wanted,
+    }
+}

@@ -20,7 +20,7 @@ use super::files::Problem;
 use super::place::Connection;
 use crate::said::said;
 
-pub use build::{DATABASE, OWNER, cluster};
+pub use build::{DATABASE, OWNER, cluster, is_as_wanted};
 pub use observe::Observed;
 
 /// Name of the CRD of `Cluster`.

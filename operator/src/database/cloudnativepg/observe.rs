@@ -13,6 +13,9 @@ use crate::database::place::{Connection, Source};
 /// `CloudNativePG`'s own name for a database without a given name.
 const UNNAMED: &str = "app";
 
+/// The target primary of a failover for which none is chosen yet.
+const NOT_CHOSEN: &str = "pending";
+
 /// The relevant part of a `Cluster`. Its phase is an English sentence, which is shown and never
 /// compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,7 +125,10 @@ fn problem(namespace: &str, plan: &Plan, observed: Option<&Observed>) -> Option<
         return Some(Problem::new(reasons::CLUSTER_NOT_READY, message));
     };
     if let Some(target) = observed.target_primary.as_ref().filter(|t| *t != current) {
-        let message = format!("{place} is failing over from {current} to {target} ({words})");
+        let message = match target.as_str() {
+            NOT_CHOSEN => format!("{place} is failing over from {current} ({words})"),
+            target => format!("{place} is failing over from {current} to {target} ({words})"),
+        };
         return Some(Problem::new(reasons::FAILING_OVER, message));
     }
     if observed.ready_instances == 0 {

@@ -119,6 +119,30 @@ fn the_owner_of_data_that_may_go_is_the_reports_server() {
 }
 
 #[test]
+fn a_cluster_with_more_than_is_asked_for_is_as_wanted() {
+    let validated = fixtures::validated(json!({"database": {"mode": "CloudNativePG",
+        "cloudNativePG": {"create": {}}}}));
+    let wanted = build::cluster(metadata(&validated), &CloudNativePgCreate::default());
+    let mut found = wanted.clone();
+    found.data["spec"]["postgresql"]["parameters"] = json!({"archive_mode": "on"});
+    found.data["status"] = healthy();
+    assert!(is_as_wanted(&found, &wanted));
+
+    let mut other = found.clone();
+    other.data["spec"]["instances"] = json!(2);
+    assert!(!is_as_wanted(&other, &wanted));
+    let mut lacking = found.clone();
+    lacking.data["spec"]
+        .as_object_mut()
+        .unwrap()
+        .remove("storage");
+    assert!(!is_as_wanted(&lacking, &wanted));
+    let mut unlabelled = found;
+    unlabelled.metadata.labels = None;
+    assert!(!is_as_wanted(&unlabelled, &wanted));
+}
+
+#[test]
 fn a_healthy_cluster_is_reached_by_its_service_and_secrets() {
     let observed = cluster(&json!({}), &healthy());
     let reached = observe::reached("target", &existing(), Some(&observed));
@@ -187,6 +211,16 @@ fn what_keeps_a_cluster_from_being_used_is_told() {
     assert!(
         message.contains("from pg-1 to pg-2 (Failing over)"),
         "{message}"
+    );
+
+    let mut undecided = healthy();
+    undecided["targetPrimary"] = json!("pending");
+    undecided["phase"] = json!("Failing over");
+    let (undecided, message) = reason(Some(&cluster(&json!({}), &undecided))).unwrap();
+    assert_eq!(undecided, reasons::FAILING_OVER);
+    assert_eq!(
+        message,
+        "Cluster target/pg is failing over from pg-1 (Failing over)"
     );
 
     let mut down = healthy();

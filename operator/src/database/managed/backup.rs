@@ -23,14 +23,14 @@ use super::{DATABASE, PORT, ROLE, conf};
 use crate::names::Names;
 
 /// Variable with the name of the backup.
-const BACKUP_NAME: &str = "BACKUP_NAME";
+pub(in crate::database) const BACKUP_NAME: &str = "BACKUP_NAME";
 /// The directory in which backups are mounted.
-const DIRECTORY: &str = "/backups";
+pub(in crate::database) const DIRECTORY: &str = "/backups";
 pub(super) const CLIENT_DIRECTORY: &str = "/etc/reports-postgres-client";
 /// The time after which a backup that could not be started is left out.
 const STARTING_DEADLINE_SECONDS: i64 = 3600;
 /// Tries of one Job: the database may be restarting.
-const RETRIES: i32 = 3;
+pub(in crate::database) const RETRIES: i32 = 3;
 /// Label that the Job controller sets on pods; the name of a backup.
 const JOB_NAME_LABEL: &str = "batch.kubernetes.io/job-name";
 
@@ -78,20 +78,38 @@ pub fn cron_job(managed: &Managed, backup: &Backup, scope: Scope<'_>) -> CronJob
         },
         script: conf::BACKUP,
         transfer: Transfer::Put { retention_minutes },
-        name: EnvVar {
-            name: BACKUP_NAME.to_owned(),
-            value_from: Some(EnvVarSource {
-                field_ref: Some(ObjectFieldSelector {
-                    field_path: format!("metadata.labels['{JOB_NAME_LABEL}']"),
-                    ..ObjectFieldSelector::default()
-                }),
-                ..EnvVarSource::default()
-            }),
-            ..EnvVar::default()
-        },
+        name: name_of_job(),
         own: vec![variable("RETENTION_MINUTES", retention_minutes.to_string())],
         labels: &labels,
     };
+    // What is not restored yet is no database to keep, and one that is copied is away.
+    let suspended = managed.recovering().is_some() || managed.present.stopped;
+    on_schedule(backup, suspended, job(managed, scope, work), scope)
+}
+
+/// Returns the variable with the name of a backup: that of its Job.
+pub(in crate::database) fn name_of_job() -> EnvVar {
+    EnvVar {
+        name: BACKUP_NAME.to_owned(),
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                field_path: format!("metadata.labels['{JOB_NAME_LABEL}']"),
+                ..ObjectFieldSelector::default()
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }
+}
+
+/// Returns the `CronJob` that makes such Jobs at the times of the backups.
+pub(in crate::database) fn on_schedule(
+    backup: &Backup,
+    suspended: bool,
+    job: JobSpec,
+    scope: Scope<'_>,
+) -> CronJob {
+    let labels = scope.names.backup_labels();
     CronJob {
         metadata: ObjectMeta {
             labels: Some(labels.clone()),
@@ -101,17 +119,16 @@ pub fn cron_job(managed: &Managed, backup: &Backup, scope: Scope<'_>) -> CronJob
             schedule: backup.schedule.clone(),
             time_zone: Some("Etc/UTC".to_owned()),
             concurrency_policy: Some("Forbid".to_owned()),
-            // What is not restored yet is no database to keep, and one that is copied is away.
-            suspend: Some(managed.recovering().is_some() || managed.present.stopped),
+            suspend: Some(suspended),
             starting_deadline_seconds: Some(STARTING_DEADLINE_SECONDS),
             successful_jobs_history_limit: Some(3),
             failed_jobs_history_limit: Some(3),
             job_template: JobTemplateSpec {
                 metadata: Some(ObjectMeta {
-                    labels: Some(labels.clone()),
+                    labels: Some(labels),
                     ..ObjectMeta::default()
                 }),
-                spec: Some(job(managed, scope, work)),
+                spec: Some(job),
             },
         }),
         ..CronJob::default()

@@ -7,9 +7,9 @@ use super::upgrade::{self, Database, Seen, Upgrade, Volume, Volumes};
 use super::wanted::{Managed, Present, Recovery};
 
 /// Note on a volume whose backup is not restored yet.
-const PENDING: &str = "pending";
+pub(in crate::database) const PENDING: &str = "pending";
 /// Beginning of the note on a volume that started with a backup; its name follows.
-const DONE: &str = "done:";
+pub(in crate::database) const DONE: &str = "done:";
 
 /// The parts of the database that the namespace holds already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -25,7 +25,7 @@ const CREDENTIALS: [(&str, &str, bool); 3] = [
 
 /// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transfer {
+pub(in crate::database) enum Transfer {
     /// Brings the file to the bucket, and deletes backups that are older than these minutes.
     Put { retention_minutes: u64 },
     /// Brings the file from the bucket.
@@ -33,7 +33,7 @@ pub(super) enum Transfer {
 }
 
 /// Returns the container that transfers the backup of the variable `BACKUP_NAME`.
-pub(super) fn container(
+pub(in crate::database) fn container(
     image: &TransferImage,
     bucket: &S3Destination,
     transfer: Transfer,
@@ -101,13 +101,13 @@ fn variable(bucket: &S3Destination, (key, name, optional): (&str, &str, bool)) -
 }
 
 /// Returns the volume with the CAs, where the service has its own.
-pub(super) fn volume(bucket: &S3Destination) -> Option<Volume> {
+pub(in crate::database) fn volume(bucket: &S3Destination) -> Option<Volume> {
     let from = bucket.ca_secret_ref.as_ref()?;
     Some(secret(CA_VOLUME, from.name.clone(), Some(CA_FILE)))
 }
 
 /// Hashes the parts that tell one place from another, for the name of a Job.
-pub(super) fn distinguish(bucket: &S3Destination, hash: &mut Sha256) {
+pub(in crate::database) fn distinguish(bucket: &S3Destination, hash: &mut Sha256) {
     let parts = [&bucket.endpoint, &bucket.region, &bucket.prefix];
     let parts = parts.map(|part| part.as_deref().unwrap_or_default());
     for part in [bucket.bucket.as_str()].into_iter().chain(parts) {

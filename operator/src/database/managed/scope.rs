@@ -20,7 +20,7 @@ pub struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    pub(super) fn metadata(&self, name: String) -> ObjectMeta {
+    pub(in crate::database) fn metadata(&self, name: String) -> ObjectMeta {
         ObjectMeta {
             owner_references: self.owner.map(|owner| vec![owner.clone()]),
             ..self.unowned(name, self.names.postgres_labels())

@@ -60,12 +60,8 @@ pub fn settings(
     let images = spec.images.clone().unwrap_or_default();
     let image = images.postgres.unwrap_or_default();
     let server = spec.server.clone().unwrap_or_default();
-    let recovery = managed.bootstrap.and_then(|bootstrap| bootstrap.recovery);
-    let recovery = recovery.map(|recovery| Recovery {
-        // People copy the name of the file.
-        backup: recovery.backup_name.trim_end_matches(".dump").to_owned(),
-        source: source(name, recovery, database.backup.as_ref()),
-    });
+    let wanted = managed.bootstrap.and_then(|bootstrap| bootstrap.recovery);
+    let recovery = wanted.map(|wanted| recovery(name, wanted, database.backup.as_ref()));
     let (version, explicit) = wanted_version(managed.version.as_deref(), &image, default_image)?;
     Ok(Managed {
         version,
@@ -136,7 +132,8 @@ fn wanted_version(
     Ok((version, explicit.is_some()))
 }
 
-fn backup(spec: BackupSpec) -> Backup {
+/// Returns the backups that are asked for, with defaults.
+pub(in crate::database) fn backup(spec: BackupSpec) -> Backup {
     let BackupSpec {
         schedule,
         retention,
@@ -157,6 +154,19 @@ fn backup(spec: BackupSpec) -> Backup {
                 class: storage.storage_class_name,
             },
         },
+    }
+}
+
+/// Returns the backup with which the database of the `ReportsServer` called `name` starts.
+pub(in crate::database) fn recovery(
+    name: &str,
+    spec: RecoverySpec,
+    backups: Option<&BackupSpec>,
+) -> Recovery {
+    Recovery {
+        // People copy the name of the file.
+        backup: spec.backup_name.trim_end_matches(".dump").to_owned(),
+        source: source(name, spec, backups),
     }
 }
 

@@ -80,14 +80,22 @@ pub(super) const MONITOR: [Edit; 3] = [
     ),
 ];
 
+/// The quota admits the priority class of the values.
+pub(super) const PRIORITY_QUOTA: [Edit; 1] = [(
+    "      - system-cluster-critical\n",
+    "      - {{ .Values.priorityClassName }}\n",
+)];
+
 /// Fields of the Deployment that become values as a whole.
-const FIELDS: [(&str, &str); 3] = [
+const FIELDS: [(&str, &str); 5] = [
     ("/spec/template/spec/securityContext", "@POD_SECURITY@"),
     (
         "/spec/template/spec/containers/0/securityContext",
         "@CONTAINER_SECURITY@",
     ),
     ("/spec/template/spec/containers/0/resources", "@RESOURCES@"),
+    ("/spec/template/spec/affinity", "@AFFINITY@"),
+    ("/spec/template/spec/priorityClassName", "@PRIORITY_CLASS@"),
 ];
 
 /// Returns the Deployment with marks in the fields that become values as a whole.
@@ -101,8 +109,11 @@ pub(super) fn marked(mut document: Document) -> Document {
 }
 
 /// The values of the Deployment.
-pub(super) const DEPLOYMENT: [Edit; 13] = [
-    ("  replicas: 1\n", "  replicas: {{ .Values.replicas }}\n"),
+pub(super) const DEPLOYMENT: [Edit; 16] = [
+    ("  replicas: 2\n", "  replicas: {{ .Values.replicas }}\n"),
+    // Both are among what the helper "placement" writes, for the pods of hooks, too.
+    ("      affinity: '@AFFINITY@'\n", ""),
+    ("      priorityClassName: '@PRIORITY_CLASS@'\n", ""),
     (
         "  template:\n    metadata:\n",
         "  template:
@@ -148,6 +159,16 @@ pub(super) const DEPLOYMENT: [Edit; 13] = [
         - name: LOG_LEVEL
           value: {{ .Values.logLevel | quote }}
         {{- end }}
+        {{- if .Values.tracing.endpoint }}
+        - name: TRACING_ENDPOINT
+          value: {{ .Values.tracing.endpoint | quote }}
+        - name: TRACING_SAMPLING_RATE_PER_MILLION
+          value: {{ .Values.tracing.samplingRatePerMillion | int | quote }}
+        {{- if .Values.tracing.caSecret }}
+        - name: TRACING_CA_FILE
+          value: /etc/reports-server-operator-tracing-ca/ca.crt
+        {{- end }}
+        {{- end }}
         {{- with .Values.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -177,6 +198,11 @@ pub(super) const DEPLOYMENT: [Edit; 13] = [
     (
         "secretName: reports-server-operator-metrics-cert\n",
         r#"secretName: {{ .Values.metrics.certSecret | default "reports-server-operator-metrics-cert" }}
+"#,
+    ),
+    (
+        "secretName: reports-server-operator-tracing-ca\n",
+        r#"secretName: {{ .Values.tracing.caSecret | default "reports-server-operator-tracing-ca" }}
 "#,
     ),
     (

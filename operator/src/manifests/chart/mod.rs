@@ -7,19 +7,22 @@ mod readme;
 use serde::Serialize;
 
 use self::edits::{Edit, edited};
+use super::availability;
 use super::error::Error;
 use super::fill::{Mark, filled, indented};
-use super::installation::{Files, documents, monitor_document, policy_documents};
+use super::installation::{Files, budget_document, documents, monitor_document, policy_documents};
 use super::objects;
 use super::place::Place;
 use super::render::{Document, rules_to_yaml};
 use super::rules;
 use crate::images::split;
-use crate::names::{METRICS_ACCESS_CLUSTER_ROLE, METRICS_CERT, METRICS_SERVICE, OPERATOR};
+use crate::names::{
+    METRICS_ACCESS_CLUSTER_ROLE, METRICS_CERT, METRICS_SERVICE, OPERATOR, TRACING_CA,
+};
 use crate::security;
 
 /// Files that are copied, with their marks filled in.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 10] = [
     (".helmignore", include_str!("files/helmignore")),
     ("Chart.yaml", include_str!("files/Chart.yaml")),
     ("values.yaml", include_str!("files/values.yaml")),
@@ -38,10 +41,6 @@ const FILES: [(&str, &str); 11] = [
     (
         "templates/networkpolicy.yaml",
         include_str!("files/templates/networkpolicy.yaml"),
-    ),
-    (
-        "templates/poddisruptionbudget.yaml",
-        include_str!("files/templates/poddisruptionbudget.yaml"),
     ),
     (
         "templates/reportsserver.yaml",
@@ -81,6 +80,7 @@ fn marks() -> Result<Vec<Mark>, Error> {
         ("@TARGET_LABEL@", crds::names::LABEL_TARGET.to_owned()),
         ("@METRICS_CERT@", METRICS_CERT.to_owned()),
         ("@METRICS_SERVICE@", METRICS_SERVICE.to_owned()),
+        ("@TRACING_CA@", TRACING_CA.to_owned()),
         ("@OPERATOR_IMAGE@", images.operator_image.clone()),
         ("@SERVER_IMAGE@", images.server_image.clone()),
         ("@POSTGRES_IMAGE@", images.postgres_image.clone()),
@@ -96,6 +96,11 @@ fn marks() -> Result<Vec<Mark>, Error> {
     marks.push(("@POSTGRES_REGISTRY@", registry.to_owned()));
     marks.push(("@POSTGRES_REPOSITORY@", repository.to_owned()));
     marks.push(("@POSTGRES_TAG@", tag));
+    marks.push(("@REPLICAS@", availability::REPLICAS.to_string()));
+    let class = availability::PRIORITY_CLASS;
+    marks.push(("@PRIORITY_CLASS@", class.to_owned()));
+    let affinity = indented_yaml(&availability::affinity(), 2)?;
+    marks.push(("@AFFINITY@", affinity));
     marks.push(("@RESOURCES@", indented_yaml(&objects::resources(), 2)?));
     marks.push(("@POD_SECURITY@", indented_yaml(&security::pod(), 2)?));
     marks.push((
@@ -152,6 +157,10 @@ fn templates() -> Result<Files, Error> {
                 add(&mut files, "deployment", &text);
             }
             "Service" => add(&mut files, "service", &template(&document, &[])?),
+            "ResourceQuota" => {
+                let text = template(&document, &edits::PRIORITY_QUOTA)?;
+                add(&mut files, "resourcequota", &for_system_classes(&text));
+            }
             "ClusterRole" | "ClusterRoleBinding" if asks_for_readers(&document) => {
                 let text = template(&document, &[])?;
                 add(&mut files, "metricsaccess", &when("metrics.secure", &text));
@@ -174,6 +183,12 @@ fn templates() -> Result<Files, Error> {
         "servicemonitor",
         &when("monitoring.serviceMonitor.enabled", &monitor),
     );
+    let budget = template(&budget_document(&place)?, &[])?;
+    add(
+        &mut files,
+        "poddisruptionbudget",
+        &when("podDisruptionBudget.enabled", &budget),
+    );
     Ok(files)
 }
 
@@ -194,6 +209,14 @@ fn add(files: &mut Files, name: &str, text: &str) {
 
 fn when(value: &str, text: &str) -> String {
     format!("{{{{- if .Values.{value} }}}}\n{text}{{{{- end }}}}\n")
+}
+
+/// Returns a template for priority classes of the system alone: those are the ones that clusters
+/// restrict.
+fn for_system_classes(text: &str) -> String {
+    let is_system = r#"hasPrefix "system-" .Values.priorityClassName"#;
+    let condition = format!("and .Values.priorityClassQuota ({is_system})");
+    format!("{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n")
 }
 
 /// Returns the template of one object: with the labels of the chart, its edits, and values in place

@@ -2,7 +2,6 @@
 
 use super::error::Error;
 use super::installation::{Files, documents, monitor_document, policy_documents, stream};
-use super::objects;
 use super::place::Place;
 use super::render::Document;
 use crate::images::split;
@@ -24,8 +23,8 @@ const FILES: [(&str, &str); 7] = [
         include_str!("files/mirror.kustomization.yaml"),
     ),
     (
-        "overlays/high-availability/kustomization.yaml",
-        include_str!("files/high-availability.kustomization.yaml"),
+        "overlays/single-operator/kustomization.yaml",
+        include_str!("files/single-operator.kustomization.yaml"),
     ),
     (
         "overlays/monitoring/kustomization.yaml",
@@ -53,7 +52,15 @@ pub fn kustomize() -> Result<Files, Error> {
     for document in documents(&place)? {
         base.push((file_of(&document), document));
     }
-    for name in ["namespace", "crd", "rbac", "guard", "service", "deployment"] {
+    for name in [
+        "namespace",
+        "crd",
+        "rbac",
+        "guard",
+        "service",
+        "availability",
+        "deployment",
+    ] {
         let of_file = base.iter().filter(|(file, _)| *file == name);
         let documents: Vec<Document> = of_file.map(|(_, document)| document.clone()).collect();
         files.insert(format!("base/{name}.yaml"), stream(HEADER, &documents)?);
@@ -62,8 +69,6 @@ pub fn kustomize() -> Result<Files, Error> {
         files.insert(format!("overlays/{path}.yaml"), stream(HEADER, documents)?);
         Ok(())
     };
-    let budget = Document::plain(objects::disruption_budget(&place));
-    overlay("high-availability/poddisruptionbudget", &[budget])?;
     overlay("monitoring/servicemonitor", &[monitor_document(&place)])?;
     overlay("restricted/policies", &policy_documents(&place.account))?;
     Ok(files)
@@ -76,6 +81,7 @@ fn file_of(document: &Document) -> &'static str {
         "CustomResourceDefinition" => "crd",
         "ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding" => "guard",
         "Service" => "service",
+        "ResourceQuota" => "availability",
         "Deployment" => "deployment",
         _ => "rbac",
     }

@@ -29,6 +29,7 @@ use crate::migration::plan::target::{GroupTarget, Owner};
 use crate::migration::report::journal::Journal;
 use crate::migration::report::publisher::StatusPublisher;
 use crate::migration::steps::restart::Restarts;
+use crate::spans;
 
 /// The context of one group's task.
 pub struct Cx {
@@ -117,7 +118,7 @@ impl Cx {
             &format!("{group}: {}", step.describe()),
         );
         let begun = Instant::now();
-        let result = run.await;
+        let result = spans::step(group, step, run).await;
         let took = begun.elapsed();
         match &result {
             Ok(_) => {

@@ -367,7 +367,9 @@ async fn soak(cx: &Cx, o: &Observed) -> Result<(), ActError> {
 }
 
 async fn prune(cx: &Cx, o: &Observed) -> Result<(), ActError> {
-    let pruned = cx.step(StepName::Prune, prune::run(cx, o)).await?;
+    let pruned = cx
+        .step(StepName::Prune, Box::pin(prune::run(cx, o)))
+        .await?;
     let mut note = format!(
         "{}: {} objects ({} bytes as JSON) deleted from etcd",
         cx.target.group, pruned.objects, pruned.bytes

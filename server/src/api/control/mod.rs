@@ -4,6 +4,7 @@
 //! `databases`. The gate of a resource does not apply here: the control API moves it.
 
 mod body;
+mod copy;
 mod database;
 mod digest;
 mod fence;
@@ -16,7 +17,7 @@ mod target;
 
 use apimachinery::error::ApiError;
 use axum::response::Response;
-use crds::control::{DATABASES, GROUP, PLURAL, VERSION};
+use crds::control::{COPY, DATABASES, GROUP, PLURAL, VERSION};
 
 use super::Api;
 use crate::http::RequestContext;
@@ -37,6 +38,7 @@ pub async fn dispatch(api: &Api, ctx: &RequestContext, body: &[u8]) -> Result<Re
     let placed = info.version == VERSION && info.namespace.is_empty() && info.parts.len() <= 3;
     match info.resource.as_str() {
         PLURAL if placed => {}
+        DATABASES if placed && info.subresource == COPY => return copy::dispatch(api, ctx).await,
         DATABASES if placed => return database::dispatch(api, ctx),
         _ => return Err(ApiError::PageNotFound),
     }

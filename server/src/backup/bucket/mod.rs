@@ -25,7 +25,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{sleep, timeout};
 use url::Url;
 
-use super::{Error, SUFFIX, error, tls};
+use super::error::causes;
+use super::file::SUFFIX;
+use super::{Error, error, tls};
 
 /// Least size of a part, in bytes; also the size up to which a file is sent whole.
 const PART: u64 = 16 << 20;
@@ -453,15 +455,4 @@ fn file_error(path: &Path, source: io::Error) -> Error {
         path: path.to_owned(),
         source,
     }
-}
-
-/// Returns the error with its causes: the first error never names a failure of TLS.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

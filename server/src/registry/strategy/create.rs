@@ -70,10 +70,10 @@ pub fn generate_name(object: &mut Object) {
 /// # Errors
 /// 500, as the kube-apiserver answers, when there is a version in it.
 pub fn take_resource_version(object: &mut Object) -> Result<(), RegistryError> {
-    let given = meta::text(object, "resourceVersion").parse::<u64>();
+    let given = meta::resource_version(object);
     meta::edit(object, |metadata| metadata.remove("resourceVersion"));
     match given {
-        Ok(version) if version != 0 => Err(RegistryError::Internal(
+        Some(version) if version != 0 => Err(RegistryError::Internal(
             "resourceVersion should not be set on objects to be created".to_owned(),
         )),
         _ => Ok(()),
@@ -87,6 +87,15 @@ pub enum Dedup {
     Received,
     /// The moment after a patch was applied. The kube-apiserver does so after mutating admission.
     Patched,
+}
+
+/// Returns whether an owner reference is there twice.
+#[must_use]
+pub fn has_duplicate_owners(object: &Object) -> bool {
+    let owners = meta::metadata(object).and_then(|m| m.get("ownerReferences"));
+    let owners = owners.and_then(Value::as_array).map(Vec::as_slice);
+    let owners = owners.unwrap_or_default();
+    (1..owners.len()).any(|index| owners[..index].contains(&owners[index]))
 }
 
 /// Removes owner references that are there twice, and returns the warning about it.
@@ -161,7 +170,13 @@ mod tests {
 
     #[test]
     fn resource_version_is_refused_or_dropped() {
-        for (version, refused) in [("7", true), ("0", false), ("", false), ("x", false)] {
+        for (version, refused) in [
+            ("7", true),
+            ("0", false),
+            ("", false),
+            ("x", false),
+            ("+7", false),
+        ] {
             let mut new = object(json!({"metadata": {"resourceVersion": version}}));
             assert_eq!(
                 take_resource_version(&mut new).is_err(),
@@ -177,9 +192,12 @@ mod tests {
         let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
         let other = json!({"apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "u"});
         let mut new = object(json!({"metadata": {"ownerReferences": [owner, other, owner]}}));
+        assert!(has_duplicate_owners(&new));
         let warning = dedup_owner_references(&mut new, Dedup::Received).unwrap();
         assert!(warning.ends_with("duplicate UID(s) observed: u"));
         assert_eq!(new["metadata"]["ownerReferences"], json!([owner, other]));
+        assert!(!has_duplicate_owners(&new));
+        assert!(!has_duplicate_owners(&object(json!({"metadata": {}}))));
         assert_eq!(dedup_owner_references(&mut new, Dedup::Received), None);
     }
 

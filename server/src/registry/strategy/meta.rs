@@ -41,6 +41,17 @@ pub fn set_text(object: &mut Object, field: &str, value: &str) {
     });
 }
 
+/// Returns `metadata.resourceVersion`; `None` where it is no number. Rust takes a leading plus sign,
+/// Go does not.
+#[must_use]
+pub fn resource_version(object: &Object) -> Option<u64> {
+    let text = text(object, "resourceVersion");
+    if text.starts_with('+') {
+        return None;
+    }
+    text.parse().ok()
+}
+
 /// Returns `metadata.generation`; 0 when it is missing.
 #[must_use]
 pub fn generation(object: &Object) -> i64 {

@@ -37,9 +37,15 @@ pub fn version(object: &Object) -> Result<u64, RegistryError> {
     if text.is_empty() {
         return Ok(0);
     }
-    text.parse().map_err(|_| {
+    meta::resource_version(object).ok_or_else(|| {
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        let reason = if is_number {
+            "value out of range"
+        } else {
+            "invalid syntax"
+        };
         let text = fieldmanager::go::quote(text);
-        RegistryError::Internal(format!("strconv.ParseUint: parsing {text}: invalid syntax"))
+        RegistryError::Internal(format!("strconv.ParseUint: parsing {text}: {reason}"))
     })
 }
 
@@ -157,10 +163,16 @@ mod tests {
                 Err(RegistryError::UpdateWithoutVersion(_))
             ));
         }
-        assert!(matches!(
-            check(json!({"resourceVersion": "x"})),
-            Err(RegistryError::Internal(text)) if text.contains("\"x\"")
-        ));
+        for (text, reason) in [
+            ("x", "\"x\": invalid syntax"),
+            ("+7", "\"+7\": invalid syntax"),
+            ("18446744073709551616", "value out of range"),
+        ] {
+            assert!(matches!(
+                check(json!({"resourceVersion": text})),
+                Err(RegistryError::Internal(text)) if text.ends_with(reason)
+            ));
+        }
     }
 
     #[test]

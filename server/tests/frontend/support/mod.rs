@@ -1,6 +1,7 @@
 //! A server of the test's making, its clients and its cluster.
 
 pub mod client;
+pub mod collector;
 pub mod fake_cluster;
 pub mod kube_api;
 pub mod pki;

@@ -4,6 +4,7 @@ mod codec;
 mod dictionary;
 pub(crate) mod frame;
 mod layout;
+mod same;
 
 use std::io;
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 //! PostgreSQL from then on. The layers above it do not notice which.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -355,6 +356,10 @@ impl Engine for Movable {
         max: usize,
     ) -> Result<Vec<DigestItem>, EngineError> {
         forward!(self.marks(resource, after, max))
+    }
+
+    async fn write_copy(&self, path: &Path) -> Result<bool, EngineError> {
+        forward!(self.write_copy(path))
     }
 
     async fn close(&self) {

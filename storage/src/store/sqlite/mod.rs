@@ -5,10 +5,12 @@
 
 mod compact;
 mod connection;
+mod copying;
 mod import;
 pub(super) mod moving;
 mod read;
 mod resources;
+mod restoring;
 mod rows;
 mod write;
 
@@ -65,10 +67,27 @@ impl Sqlite {
             lock: Mutex::new(Some(lock)),
         })
     }
+
+    /// Closes the database, which folds the write-ahead log into the file.
+    pub async fn close_file(&self) {
+        drop(self.close_locked().await);
+    }
+
+    /// Closes the database as [`close_file`](Self::close_file), and returns its lock: nobody can open
+    /// it before that is dropped.
+    pub async fn close_locked(&self) -> Option<FileLock> {
+        self.readers.close().await;
+        self.writer.close().await;
+        self.lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
 }
 
 /// A lock of a file, released when this is dropped.
-struct FileLock(File);
+#[derive(Debug)]
+pub(crate) struct FileLock(File);
 
 impl Drop for FileLock {
     /// Releases the lock itself: a child that was forked meanwhile shares the open file until it is
@@ -81,7 +100,7 @@ impl Drop for FileLock {
 }
 
 /// Locks `path` against other processes.
-fn lock(path: &Path) -> Result<FileLock, OpenError> {
+pub(super) fn lock(path: &Path) -> Result<FileLock, OpenError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let path = Path::new(&name).display().to_string();
@@ -233,13 +252,12 @@ impl Engine for Sqlite {
         read::marks(&self.readers, resource, after, max).await
     }
 
+    async fn write_copy(&self, path: &Path) -> Result<bool, EngineError> {
+        copying::copy(&self.readers, path).await.map(|()| true)
+    }
+
     async fn close(&self) {
-        self.readers.close().await;
-        self.writer.close().await;
-        self.lock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        self.close_file().await;
     }
 }
 

@@ -3,6 +3,7 @@
 //! engine joins by naming its own.
 
 mod compression;
+mod copies;
 mod faults;
 mod history;
 mod mirror;

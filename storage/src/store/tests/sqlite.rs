@@ -12,18 +12,19 @@ use crate::store::engine::Engine;
 use crate::store::sqlite::Sqlite;
 use crate::store::{OpenError, Store, StoreError, StoreOptions, Write, WriteError};
 
-struct File {
+/// A file in a directory of its own.
+pub(super) struct File {
     dir: TempDir,
 }
 
 impl File {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             dir: tempfile::tempdir().unwrap(),
         }
     }
 
-    fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         self.dir.path().join("reports.db")
     }
 }
@@ -139,7 +140,11 @@ async fn a_copy_of_the_files_holds_every_acknowledged_write() {
 }
 
 /// Creates reports until the runtime is gone; notes each that was acknowledged.
-async fn create_for_ever(store: Store, writer: usize, acknowledged: mpsc::Sender<(String, u64)>) {
+pub(super) async fn create_for_ever(
+    store: Store,
+    writer: usize,
+    acknowledged: mpsc::Sender<(String, u64)>,
+) {
     for i in 0.. {
         let name = format!("w{writer}-{i}");
         let write = Write::Create {

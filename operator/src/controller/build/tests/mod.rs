@@ -1,5 +1,6 @@
 //! The children as a cluster would get them.
 
+mod embedded;
 mod examples;
 mod managed;
 mod monitoring;
@@ -53,6 +54,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         config,
         managed,
         cluster,
+        embedded,
         connection,
         database_move,
         data,
@@ -68,6 +70,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         move_name: _,
     } = children;
     let managed = managed.map(managed::all_of).unwrap_or_default();
+    let embedded = embedded.map(embedded::all_of).unwrap_or_default();
     let policies = network_policies.iter();
     let policies = policies.map(|policy| ("network_policy", value(policy)));
     let all = vec![
@@ -96,6 +99,7 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
     ];
     all.into_iter()
         .chain(managed)
+        .chain(embedded)
         .chain(policies.collect::<Vec<_>>())
         .chain(
             monitored
@@ -128,7 +132,7 @@ fn a_group_that_is_named_no_more_is_served_until_it_is_back() {
 #[test]
 fn a_move_changes_nothing_about_the_pod() {
     let before = validated(json!({"apis": []}));
-    let mut moving = validated(json!({"apis": [], "database": {"mode": "Managed"},
+    let mut moving = validated(json!({"apis": [], "database": {"mode": "Managed", "backup": {}},
         "server": {"replicas": 3, "logging": {"format": "Text"}}}));
     let pod = build(&before, &material(), &operator()).deployment;
     let Database::Embedded(storage) = &before.database else {
@@ -154,7 +158,16 @@ fn a_move_changes_nothing_about_the_pod() {
         args.contains("--log-format=text") && args.contains("--database="),
         "{args}"
     );
-    assert!(built.managed.is_some());
+    // There is nothing to keep in the new database yet.
+    let suspended = |built: &Children| {
+        let schedule = built.managed.as_ref().and_then(|own| own.backup.as_ref());
+        value(&schedule)["spec"]["suspend"].clone()
+    };
+    assert_eq!(suspended(&built), true);
+    let mut moved = moving.clone();
+    moved.moving = None;
+    let moved = build(&moved, &material(), &operator());
+    assert_eq!(suspended(&moved), false);
     let secret = built.database_move.unwrap();
     assert_eq!(
         secret.metadata.name.as_deref(),

@@ -20,7 +20,7 @@ use crate::names::Names;
 
 const TARGET: &str = "target";
 /// Ports that are tried at every peer; the last is nobody's.
-const PORTS: [i32; 9] = [53, 80, 443, 5432, 6432, 6443, 8080, 8443, 9999];
+const PORTS: [i32; 10] = [53, 80, 443, 4318, 5432, 6432, 6443, 8080, 8443, 9999];
 /// The words of the docs for an address that no policy names.
 const ANYWHERE: &str = "any address";
 
@@ -220,6 +220,15 @@ fn in_a_bucket() -> Validated {
     managed(json!({"database": {"mode": "Managed", "backup": {"destination": {"s3": bucket}}}}))
 }
 
+fn embedded() -> Validated {
+    let bucket = json!({"bucket": "reports", "endpoint": "http://minio.example",
+        "credentialsSecretRef": {"name": "s3"}});
+    let mut policy = policy();
+    policy["additionalPorts"] = json!([6432]);
+    validated(json!({"networkPolicy": policy,
+        "database": {"backup": {"destination": {"s3": bucket}}}}))
+}
+
 fn external() -> Validated {
     let mut spec = on_postgres(json!({"networkPolicy": policy()}), 2);
     let network = spec.network.as_mut().unwrap();
@@ -236,6 +245,13 @@ fn cloud_native_pg() -> Validated {
         postgres.mode = DatabaseMode::CloudNativePg;
     }
     spec
+}
+
+fn traced() -> Validated {
+    let mut network = policy();
+    network["additionalPorts"] = json!([6432]);
+    let collector = json!({"endpoint": "http://otel-collector.monitoring:4318"});
+    validated(json!({"networkPolicy": network, "monitoring": {"tracing": collector}}))
 }
 
 /// Returns the rows of the table in the docs: from, to and one port each.
@@ -259,8 +275,10 @@ fn documented() -> BTreeSet<[String; 3]> {
 #[test]
 fn what_the_docs_name_is_allowed_and_nothing_else() {
     let mut allowed = connections(&in_a_bucket());
+    allowed.extend(connections(&embedded()));
     allowed.extend(connections(&external()));
     allowed.extend(connections(&cloud_native_pg()));
+    allowed.extend(connections(&traced()));
     let documented = documented();
     let missing: Vec<_> = documented.difference(&allowed).collect();
     let more: Vec<_> = allowed.difference(&documented).collect();
@@ -274,6 +292,16 @@ fn reaches(spec: &Validated, from: &str, to: &str) -> Vec<String> {
     let found = connections(spec).into_iter();
     let found = found.filter(|[own, other, _]| own == from && other == to);
     found.map(|[_, _, port]| port).collect()
+}
+
+#[test]
+fn a_server_without_traces_needs_no_collector() {
+    let spec = validated(json!({"networkPolicy": policy()}));
+    assert_eq!(reaches(&spec, "server", ANYWHERE), ["53"]);
+    assert_eq!(
+        reaches(&traced(), "server", ANYWHERE),
+        ["4318", "53", "6432"]
+    );
 }
 
 /// The addresses from which kube-apiservers call differ from cluster to cluster: a wrong guess
@@ -300,6 +328,18 @@ fn an_embedded_database_needs_no_connection() {
     };
     let egress = server.spec.as_ref().unwrap().egress.as_ref().unwrap();
     assert_eq!(egress.len(), 2, "DNS and kube-apiserver: {egress:#?}");
+}
+
+/// Who restores a backup of it, or upgrades another database, has nothing to ask the server for.
+#[test]
+fn only_a_backup_has_an_embedded_database_sent() {
+    assert_eq!(reaches(&embedded(), "backup", "server"), ["8443"]);
+    for from in ["restore", "upgrade", "neighbour", "server of another"] {
+        assert_eq!(reaches(&embedded(), from, "server"), [""; 0], "{from}");
+    }
+    let children = build(&embedded(), &material(), &operator());
+    let kept = children.kept().network_policies;
+    assert_eq!(kept, ["simple-server", "simple-backup"]);
 }
 
 #[rstest]

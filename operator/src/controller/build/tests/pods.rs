@@ -71,6 +71,47 @@ fn requests_of_direct_clients_are_logged_where_it_is_asked_for() {
     assert_eq!(with.config.data.unwrap()["auditDirectClients"], "true");
 }
 
+/// Returns what the server's pods have of a collector of traces: arguments, and volumes.
+fn traced(tracing: &Value) -> (Vec<String>, Vec<Value>) {
+    let children = children(json!({"monitoring": {"tracing": tracing}}));
+    let pod = children.deployment.spec.unwrap().template.spec.unwrap();
+    let args = pod.containers[0].args.clone().unwrap().into_iter();
+    let volumes = pod.volumes.unwrap();
+    let volumes = volumes.iter().filter(|volume| volume.name == "tracing-ca");
+    let mounted = pod.containers[0].volume_mounts.iter().flatten();
+    let mounted = mounted.filter(|mount| mount.name == "tracing-ca").count();
+    let volumes: Vec<Value> = volumes.map(value).collect();
+    assert_eq!(volumes.len(), mounted);
+    let args = args.filter(|arg| arg.starts_with("--tracing"));
+    (args.collect(), volumes)
+}
+
+#[test]
+fn a_server_learns_of_the_collector_of_traces() {
+    assert_eq!(traced(&Value::Null), (vec![], vec![]));
+    let (args, volumes) = traced(&json!({"endpoint": "http://collector:4318/"}));
+    let expected = [
+        "--tracing-endpoint=http://collector:4318",
+        "--tracing-sampling-rate-per-million=0",
+    ];
+    assert_eq!(
+        (args, volumes),
+        (expected.map(str::to_owned).to_vec(), vec![])
+    );
+    let (args, volumes) = traced(&json!({"endpoint": "https://collector",
+        "samplingRatePerMillion": 1000, "caSecretRef": {"name": "cas"}}));
+    let expected = [
+        "--tracing-endpoint=https://collector",
+        "--tracing-sampling-rate-per-million=1000",
+        "--tracing-ca-file=/etc/reports-server/tracing/ca.crt",
+    ];
+    assert_eq!(args, expected);
+    // Without it the server starts all the same, and nothing else of it is in the pod.
+    let secret = json!({"secretName": "cas", "optional": true, "defaultMode": 0o440,
+        "items": [{"key": "ca.crt", "path": "ca.crt"}]});
+    assert_eq!(volumes[0]["secret"], secret);
+}
+
 #[test]
 fn the_users_template_is_merged_over_ours() {
     let children = children(json!({"server": {"podTemplate": {

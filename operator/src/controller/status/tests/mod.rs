@@ -2,6 +2,7 @@
 
 mod admission;
 mod certificates;
+mod embedded;
 mod failed;
 mod groups;
 mod kept;
@@ -46,6 +47,7 @@ fn applied(ready: bool, available: bool, bound: bool) -> Applied {
         pods: Vec::new(),
         unmonitored: Vec::new(),
         managed: None,
+        embedded: None,
         data: Some(Volume {
             claim: serde_json::from_value(object(json!({
                 "metadata": {"name": "simple-data", "namespace": "target"},

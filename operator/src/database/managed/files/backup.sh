@@ -5,7 +5,8 @@ set -euo pipefail
 backups=${BACKUPS:-/backups}
 file=$backups/$BACKUP_NAME.dump
 trap 'rm -f "$file.partial"' EXIT
-rm -f "$backups"/*.partial
+# Those that were cut off; a younger one may be that of another Job, made by hand.
+find "$backups" -maxdepth 1 -name '*.partial' -mmin +60 -delete
 # Whose etcd the marks of imported reports are about: another cluster has another etcd.
 psql --no-password -XqAt -v ON_ERROR_STOP=1 -v etcd="$CLUSTER_UID" <<-'EOSQL'
 	SELECT to_regnamespace('reports_server') IS NOT NULL AS used \gset

@@ -1,0 +1,53 @@
+//! Applies what makes backups of an embedded database, and restores one.
+
+use k8s_openapi::api::batch::v1::Job;
+use kube::Client;
+
+use super::error::Error;
+use super::managed::{Recovery, backup_jobs, recover};
+use super::{Volume, inside, one, volume};
+use crate::database::embedded::Children;
+
+/// The children of an embedded database from which the status is computed.
+#[derive(Clone, Debug, Default)]
+pub struct Embedded {
+    /// The Job that fills it from a backup, while it does.
+    pub recovery: Option<Recovery>,
+    /// The volume for backups.
+    pub backups: Option<Volume>,
+    /// The Jobs that made backups, or are about to.
+    pub backup_jobs: Vec<Job>,
+}
+
+/// Applies every child.
+///
+/// # Errors
+/// At the first child that is refused; what comes before it is applied.
+pub async fn apply(client: &Client, children: Children) -> Result<Embedded, Error> {
+    // Taken apart without `..`: a new child cannot be forgotten here.
+    let Children {
+        recovery,
+        backups,
+        backup,
+    } = children;
+    let recovery = match recovery {
+        Some(job) => Some(recover(client, &job).await?),
+        None => None,
+    };
+    let backups = match backups {
+        Some(claim) => Some(volume::apply(client, claim).await?),
+        None => None,
+    };
+    let backup_jobs = match backup {
+        Some(cron_job) => {
+            let cron_job = one(&inside(client, &cron_job), &cron_job).await?;
+            backup_jobs(client, &cron_job).await?
+        }
+        None => Vec::new(),
+    };
+    Ok(Embedded {
+        recovery,
+        backups,
+        backup_jobs,
+    })
+}
