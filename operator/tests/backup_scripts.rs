@@ -150,7 +150,12 @@ async fn old_backups_go_and_the_newest_stays() {
     }
     let made = run(&postgres, BACKUP, backups.path(), "new", DATABASE);
     assert!(made.status.success(), "{}", text(&made));
-    let left = ["by-hand.dump.partial", "new.dump", "notes.txt", "young.dump"];
+    let left = [
+        "by-hand.dump.partial",
+        "new.dump",
+        "notes.txt",
+        "young.dump",
+    ];
     assert_eq!(names(&backups), left);
 }
 

@@ -162,7 +162,10 @@ async fn a_database_of_something_else_is_refused() {
         .unwrap();
     connection.close().await.unwrap();
     let error = restore(&copy, &other.path(), true).await.unwrap_err();
-    assert!(error.to_string().contains("no database of reports"), "{error}");
+    assert!(
+        error.to_string().contains("no database of reports"),
+        "{error}"
+    );
     assert!(!other.path().exists());
 }
 

@@ -132,8 +132,10 @@ fn a_group_that_is_named_no_more_is_served_until_it_is_back() {
 #[test]
 fn a_move_changes_nothing_about_the_pod() {
     let before = validated(json!({"apis": []}));
-    let mut moving = validated(json!({"apis": [], "database": {"mode": "Managed", "backup": {}},
-        "server": {"replicas": 3, "logging": {"format": "Text"}}}));
+    let mut moving = validated(
+        json!({"apis": [], "database": {"mode": "Managed", "backup": {}},
+        "server": {"replicas": 3, "logging": {"format": "Text"}}}),
+    );
     let pod = build(&before, &material(), &operator()).deployment;
     let Database::Embedded(storage) = &before.database else {
         panic!("{:?}", before.database)
