@@ -266,8 +266,8 @@ impl CloudNativePg {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
         let password = self.primary.1.password();
         for secret in [
-            objects::app(&self.namespace, &self.name, &password),
-            objects::ca(&self.namespace, &self.name, self.authority.pem()),
+            app(&self.namespace, &self.name, &password),
+            ca(&self.namespace, &self.name, self.authority.pem()),
         ] {
             let name = secret["metadata"]["name"].as_str().unwrap_or_default();
             secrets.patch(name, &params, &Patch::Apply(&secret)).await?;

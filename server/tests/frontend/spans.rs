@@ -3,6 +3,7 @@
 use http::{Method, StatusCode};
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode as SpanStatus;
+use prost::Message;
 use serde_json::json;
 use traces::{MAX_RATE, Traces};
 use tracing::subscriber::DefaultGuard;
