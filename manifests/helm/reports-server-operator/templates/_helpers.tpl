@@ -35,6 +35,13 @@ app.kubernetes.io/part-of: reports-server
 {{- .Values.metrics.serverName | default (printf "reports-server-operator-metrics.%s.svc" .Release.Namespace) }}
 {{- end }}
 
+{{/* Port of the collector of traces. */}}
+{{- define "reports-server-operator.tracingPort" -}}
+{{- $url := urlParse .Values.tracing.endpoint }}
+{{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" }}
+{{- $port | default (ternary "443" "80" (eq $url.scheme "https")) }}
+{{- end }}
+
 {{/* Pod of a hook: the root, the account, and the arguments. */}}
 {{- define "reports-server-operator.hookPod" -}}
 {{- $root := index . 0 -}}
