@@ -35,7 +35,7 @@ async fn send_backups_to(line: &Takeover, destination: &Value) {
             .status
             .as_ref()
             .and_then(|own| own.observed_generation);
-        observed >= generation & is_ready(server)
+        observed >= generation && is_ready(server)
     };
     line.follow("a server that makes copies", LIMIT, carried_out)
         .await
