@@ -35,7 +35,7 @@ async fn clients_cannot_tell_the_server_from_the_crd() {
     };
     let ground = started(&options).await;
     compare(&ground).await;
-    generate(&ground, if whole() { 20_000 } else { 300 }).await;
+    generate(&ground, if whole() { 20_000 } else { 200 }).await;
 }
 
 /// Two servers on one database, of which the kube-apiserver takes one or the other.

@@ -109,9 +109,9 @@ async fn migrate(processes: &Processes, name: &str, fault: Option<&str>, more: &
 }
 
 #[rstest]
-#[case::undisturbed(number(1_500, 100_000), None, HOLD)]
+#[case::undisturbed(number(1_000, 100_000), None, HOLD)]
 #[case::operator_dies_while_requests_are_held(
-    number(1_500, 30_000),
+    number(1_000, 30_000),
     Some("before:BackRelease"),
     HOLD_WITH_DEATH
 )]
