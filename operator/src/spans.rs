@@ -4,11 +4,16 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::Args;
+use futures::future::BoxFuture;
 use traces::{Endpoint, MAX_RATE, Service, Settings, TARGET, TraceError, Traces};
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
 use crate::names;
+
+/// Work in a span. It is passed on from function to function, and each of them would have all of it
+/// on its stack, which is 2 MiB for a reconciliation that begins another one.
+type Boxed<'a, T, E> = BoxFuture<'a, Result<T, E>>;
 
 /// The options for traces.
 #[derive(Args, Clone, Debug)]
@@ -57,10 +62,7 @@ impl TracingOptions {
 }
 
 /// Runs a reconciliation of the `ReportsServer` of this name, as a span.
-pub(crate) async fn reconciliation<T, E>(
-    name: &str,
-    work: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
+pub(crate) async fn reconciliation<T, E>(name: &str, work: Boxed<'_, T, E>) -> Result<T, E> {
     let span = tracing::info_span!(
         target: TARGET,
         "reconcile",
@@ -71,10 +73,7 @@ pub(crate) async fn reconciliation<T, E>(
 }
 
 /// Runs a part of a reconciliation, as a span below it.
-pub(crate) async fn part<T, E>(
-    name: &'static str,
-    work: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
+pub(crate) async fn part<T, E>(name: &'static str, work: Boxed<'_, T, E>) -> Result<T, E> {
     recorded(part_span(name), work).await
 }
 
@@ -87,7 +86,7 @@ pub(crate) fn pure_part<T>(name: &'static str, work: impl FnOnce() -> T) -> T {
 pub(crate) async fn step<T, E>(
     group: &str,
     step: impl Display,
-    work: impl Future<Output = Result<T, E>>,
+    work: Boxed<'_, T, E>,
 ) -> Result<T, E> {
     let span = tracing::info_span!(
         target: TARGET,
@@ -109,7 +108,7 @@ fn part_span(name: &'static str) -> Span {
 }
 
 /// Runs work in a span, which tells whether it failed.
-async fn recorded<T, E>(span: Span, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+async fn recorded<T, E>(span: Span, work: Boxed<'_, T, E>) -> Result<T, E> {
     let result = work.instrument(span.clone()).await;
     if result.is_err() {
         span.record("otel.status_code", "ERROR");
@@ -182,13 +181,16 @@ mod tests {
             .build();
         let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
         let guard = tracing_subscriber::registry().with(layer).set_default();
-        let failed: Result<(), &str> = reconciliation("a", async {
-            pure_part("validate", || ());
-            part("apply", async { Err("no") }).await
-        })
+        let failed: Result<(), &str> = reconciliation(
+            "a",
+            Box::pin(async {
+                pure_part("validate", || ());
+                part("apply", Box::pin(async { Err("no") })).await
+            }),
+        )
         .await;
         assert_eq!(failed, Err("no"));
-        let done: Result<(), &str> = step("g.io", "Mirror", async { Ok(()) }).await;
+        let done: Result<(), &str> = step("g.io", "Mirror", Box::pin(async { Ok(()) })).await;
         assert_eq!(done, Ok(()));
         drop(guard);
 

@@ -112,7 +112,11 @@ async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error>
         return Box::pin(deletion::delete(object, ctx)).await;
     }
     // dereference (client required)
-    let found = spans::part("dereference", dereference::dereference(object, ctx)).await?;
+    let found = spans::part(
+        "dereference",
+        Box::pin(dereference::dereference(object, ctx)),
+    )
+    .await?;
     // validate (no client required)
     let valid = spans::pure_part("validate", || validate::validate(object, &found));
     let spec = match valid {

@@ -59,7 +59,7 @@ pub async fn refuse(
     let again = if spec.is_some() { STANDING } else { RESYNC };
     let last = match last_accepted(object, read, refusal) {
         Some(last) => {
-            let read = dereference::dereference(&last, ctx).await?;
+            let read = Box::pin(dereference::dereference(&last, ctx)).await?;
             Some((last, Dereferenced { kept: true, ..read }))
         }
         None => None,

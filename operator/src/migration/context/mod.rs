@@ -103,7 +103,7 @@ impl Cx {
     pub async fn step<T, E: std::fmt::Display>(
         &self,
         step: StepName,
-        run: impl Future<Output = Result<T, E>>,
+        run: impl Future<Output = Result<T, E>> + Send,
     ) -> Result<T, E> {
         let group = self.target.group.as_str();
         self.show(step, step.phase());
@@ -118,7 +118,7 @@ impl Cx {
             &format!("{group}: {}", step.describe()),
         );
         let begun = Instant::now();
-        let result = spans::step(group, step, run).await;
+        let result = spans::step(group, step, Box::pin(run)).await;
         let took = begun.elapsed();
         match &result {
             Ok(_) => {
