@@ -7,6 +7,7 @@
 
 mod action;
 mod child;
+mod crash;
 mod deck;
 mod did;
 mod edit;

@@ -35,6 +35,8 @@ pub struct Outcome {
     pub told: u64,
     /// Acknowledged writes that are not in the state; deletions are writes, too.
     pub lost: u64,
+    /// Containers of ours that ended by a fault of their own.
+    pub crashes: u64,
     /// Acknowledged writes.
     pub writes: u64,
     /// The times without an answer, in milliseconds, longest first.
@@ -75,11 +77,12 @@ impl Outcome {
         }
     }
 
-    /// Returns whether the run came to its end, every condition was true, nothing was lost and nobody
-    /// was stuck.
+    /// Returns whether the run came to its end, every condition was true, nothing was lost, nothing
+    /// crashed and nobody was stuck.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.stopped.is_none() && self.untrue_conditions + self.lost + self.stuck == 0
+        self.stopped.is_none()
+            && self.untrue_conditions + self.lost + self.crashes + self.stuck == 0
     }
 
     /// Returns the figures under the names that scripts rely on.
@@ -91,6 +94,7 @@ impl Outcome {
             "untrue_conditions": self.untrue_conditions,
             "outages_ms": self.outages_ms,
             "lost": self.lost,
+            "crashes": self.crashes,
             "stuck": self.stuck,
             "told": self.told,
             "writes": self.writes,
@@ -113,6 +117,7 @@ impl fmt::Display for Outcome {
         let counts = [
             ("untrue conditions", self.untrue_conditions),
             ("lost", self.lost),
+            ("crashes", self.crashes),
             ("stuck", self.stuck),
             ("ended by a person, as told", self.told),
             ("outages", self.outages_ms.len() as u64),
@@ -136,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_untrue_lost_or_stuck_fails_a_run() {
+    fn only_what_is_untrue_lost_crashed_or_stuck_fails_a_run() {
         let mut outcome = Outcome::default();
         for end in [End::Fine, End::Busy, End::Told("kubectl".to_owned())] {
             outcome.count("a", &end);
@@ -144,11 +149,12 @@ mod tests {
         outcome.outages_ms = vec![20_000];
         assert!(outcome.is_clean());
         assert_eq!(outcome.told, 1);
-        let faults: [fn(&mut Outcome); 5] = [
+        let faults: [fn(&mut Outcome); 6] = [
             |outcome| drop(outcome.count("a", &End::Untrue("b".to_owned()))),
             |outcome| drop(outcome.count("a", &End::Stuck("b".to_owned()))),
             |outcome| outcome.contradicted("a", ["b".to_owned()]),
             |outcome| outcome.lost = 1,
+            |outcome| outcome.crashes = 1,
             |outcome| outcome.stopped = Some("b".to_owned()),
         ];
         for worsen in faults {
@@ -161,7 +167,14 @@ mod tests {
     #[test]
     fn the_json_has_the_names_that_scripts_rely_on() {
         let json = Outcome::default().to_json();
-        for name in ["edits", "untrue_conditions", "lost", "stuck", "seed"] {
+        for name in [
+            "edits",
+            "untrue_conditions",
+            "lost",
+            "crashes",
+            "stuck",
+            "seed",
+        ] {
             assert!(json[name].is_u64(), "{name}");
         }
         assert!(json["outages_ms"].is_array());

@@ -8,6 +8,7 @@ use crds::v1alpha1::ReportsServer;
 use kube::Api;
 
 use super::action::Action;
+use super::crash;
 use super::deck::Deck;
 use super::did::Did;
 use super::expect::Expect;
@@ -283,6 +284,7 @@ impl Run<'_> {
         self.outcome.outages_ms = self.outages.milliseconds();
         self.outcome.seconds = self.began.elapsed().as_secs_f64();
         let checked = Box::pin(self.check()).await;
+        let crashes = crash::crashes(self.prober.client()).await;
         let Self {
             harness,
             mut outcome,
@@ -292,6 +294,10 @@ impl Run<'_> {
         let ended: Result<(), ChaosError> = harness.finish().await;
         let errors = checked.err().map(|error| error.to_string());
         let errors = errors.or_else(|| ended.err().map(|error| error.to_string()));
+        let errors = errors.or_else(|| crashes.as_ref().err().map(ToString::to_string));
+        let crashes = crashes.unwrap_or_default();
+        outcome.crashes = crashes.len() as u64;
+        outcome.examples.extend(crashes);
         if let Some(error) = errors {
             outcome.stopped.get_or_insert(error);
         }
