@@ -121,6 +121,10 @@ struct Options {
     tracing: TracingOptions,
 }
 
+/// Bytes of stack that a thread may use, as many as the main thread has. A reconciliation that is
+/// refused carries out another one; without optimization that needs more than the usual 2 MiB.
+const STACK: usize = 8 << 20;
+
 fn main() -> anyhow::Result<()> {
     rustls::crypto::ring::default_provider()
         .install_default()
@@ -135,6 +139,7 @@ fn main() -> anyhow::Result<()> {
     let spans = traces.as_ref().map(Traces::metrics);
     let ended = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .thread_stack_size(STACK)
         .build()
         .context("cannot start the runtime")?
         .block_on(carry_out(command, options, level, spans))

@@ -128,7 +128,7 @@ async fn start_database(object: &ReportsServer, ctx: &Context) -> Result<(), Err
 async fn keep(found: &Dereferenced, spec: &Validated, ctx: &Context) -> Result<(), Error> {
     apply::prepare(&ctx.client, spec).await?;
     let children = build::build(spec, &found.inside.material, &ctx.operator);
-    Box::pin(apply::apply(&ctx.client, children)).await?;
+    Box::pin(apply::apply(&ctx.client, Box::new(children))).await?;
     Ok(())
 }
 

@@ -48,7 +48,7 @@ pub async fn carry_out(
     let built = spans::pure_part("build", || {
         let certs = certify(found, spec)?;
         let children = build::build(spec, &certs.material, &ctx.operator);
-        Ok::<_, certs::Error>((certs, children))
+        Ok::<_, certs::Error>((certs, Box::new(children)))
     });
     let (certs, children) = built?;
     // apply (client required)
@@ -60,7 +60,7 @@ pub async fn carry_out(
         Ok(applied) => applied,
         Err(error) => return error.refused().map(Outcome::Refused).ok_or(error),
     };
-    hand_over(object, found, spec, &certs, &applied, ctx).await?;
+    Box::pin(hand_over(object, found, spec, &certs, &applied, ctx)).await?;
     // status (client required)
     let state = State::Applied {
         spec,
@@ -109,19 +109,19 @@ async fn apply_all(
     object: &ReportsServer,
     found: &Dereferenced,
     spec: &Validated,
-    children: Children,
+    children: Box<Children>,
     ctx: &Context,
-) -> Result<Applied, Error> {
+) -> Result<Box<Applied>, Error> {
     let client = &ctx.client;
     if found.accepted.as_ref() != Some(&object.spec) {
-        apply::probe(client, &children).await?;
+        Box::pin(apply::probe(client, &children)).await?;
     }
     apply::prepare(client, spec).await?;
     let kept = children.kept();
     let applied = Box::pin(apply::apply(client, children)).await?;
     let generation = object.meta().generation;
     if !is_swept(spec, generation, ctx) {
-        let gone = apply::remove_orphans(client, spec, &kept).await?;
+        let gone = Box::pin(apply::remove_orphans(client, spec, &kept)).await?;
         if !gone.is_empty() {
             info!(
                 name = spec.names.instance(),

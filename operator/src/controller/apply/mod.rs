@@ -18,6 +18,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use crds::names::FIELD_MANAGER;
+use futures::future::BoxFuture;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::authorization::v1::{
@@ -86,7 +87,7 @@ pub struct Applied {
 ///
 /// # Errors
 /// At the first child that is refused; what comes before it is applied.
-pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error> {
+pub async fn apply(client: &Client, children: Box<Children>) -> Result<Box<Applied>, Error> {
     // Taken apart without `..`: a new child cannot be forgotten here.
     let Children {
         operand_binding,
@@ -116,7 +117,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         certificate,
         accepted,
         move_name: _,
-    } = children;
+    } = *children;
     one(&inside(client, &operand_binding), &operand_binding).await?;
     maybe(client, service_account.as_ref()).await?;
     named(&Api::all(client.clone()), &auth_delegator).await?;
@@ -161,7 +162,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
     let unmonitored = monitoring::apply(client, &monitored, &forced()).await?;
     one(&inside(client, &accepted), &accepted).await?;
     let pods = pods_in_trouble(client, &deployment).await?;
-    Ok(Applied {
+    Ok(Box::new(Applied {
         deployment,
         data,
         managed,
@@ -169,7 +170,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Applied, Error
         control_api,
         unmonitored,
         pods,
-    })
+    }))
 }
 
 impl Applied {
@@ -251,10 +252,13 @@ pub async fn pods_in_trouble(client: &Client, deployment: &Deployment) -> Result
 }
 
 /// An object that can be applied.
-trait Child: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug {}
+trait Child:
+    Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug + Send + Sync
+{
+}
 
 impl<K> Child for K where
-    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug
+    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug + Send + Sync
 {
 }
 
@@ -263,28 +267,35 @@ trait NamespacedChild: Child + Resource<Scope = NamespaceResourceScope> {}
 
 impl<K> NamespacedChild for K where K: Child + Resource<Scope = NamespaceResourceScope> {}
 
+/// The work on one child. Who applies all of them would have the work of each on its stack.
+type Applying<'a, T> = BoxFuture<'a, Result<T, Error>>;
+
 /// Server-side apply of an object in a namespace, where there is to be one.
-async fn maybe<K: NamespacedChild>(
-    client: &Client,
-    object: Option<&K>,
-) -> Result<Option<K>, Error> {
-    match object {
-        Some(object) => one(&inside(client, object), object).await.map(Some),
-        None => Ok(None),
-    }
+fn maybe<'a, K: NamespacedChild>(
+    client: &'a Client,
+    object: Option<&'a K>,
+) -> Applying<'a, Option<K>> {
+    Box::pin(async move {
+        match object {
+            Some(object) => one(&inside(client, object), object).await.map(Some),
+            None => Ok(None),
+        }
+    })
 }
 
 /// Server-side apply of one object, unless it is somebody else's. Force: the fields that we build are
 /// ours, whoever wrote last.
-async fn one<K: Child>(api: &Api<K>, object: &K) -> Result<K, Error> {
-    refuse_foreign(api, object).await?;
-    named(api, object).await
+fn one<'a, K: Child>(api: &'a Api<K>, object: &'a K) -> Applying<'a, K> {
+    Box::pin(async move {
+        refuse_foreign(api, object).await?;
+        named(api, object).await
+    })
 }
 
 /// Returns the same without a look, where the operator has no right to it; such names begin with
 /// `reports-server:` and are nobody else's.
-async fn named<K: Child>(api: &Api<K>, object: &K) -> Result<K, Error> {
-    patch(api, object, &forced()).await
+fn named<'a, K: Child>(api: &'a Api<K>, object: &'a K) -> Applying<'a, K> {
+    Box::pin(async move { patch(api, object, &forced()).await })
 }
 
 /// Returns how children are applied. Force: the fields that we build are ours, whoever wrote last.
