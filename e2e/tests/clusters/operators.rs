@@ -33,7 +33,7 @@ struct Ground {
     line: Takeover,
 }
 
-/// What an operator that does not know the present would change.
+/// The children that an operator would change which does not know the present.
 #[derive(Debug, PartialEq)]
 struct Children {
     deployment: Option<i64>,

@@ -158,7 +158,7 @@ fn template(objects: &[Value]) -> &Value {
     &of_kind(objects, "Deployment")[0]["spec"]["template"]["spec"]
 }
 
-/// What the chart has for two operators can be left out, each by itself.
+/// Each part that the chart has for two operators can be left out by itself.
 #[test]
 fn the_chart_installs_one_operator_where_that_is_asked_for() {
     let Some(tools) = Tools::find() else { return };

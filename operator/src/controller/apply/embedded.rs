@@ -3,9 +3,10 @@
 use k8s_openapi::api::batch::v1::Job;
 use kube::Client;
 
+use super::child::{inside, one};
 use super::error::Error;
 use super::managed::{Recovery, backup_jobs, recover};
-use super::{Volume, inside, one, volume};
+use super::volume::{self, Volume};
 use crate::database::embedded::Children;
 
 /// The children of an embedded database from which the status is computed.

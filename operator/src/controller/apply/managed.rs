@@ -8,8 +8,9 @@ use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
 use tracing::info;
 
+use super::child::{inside, one, pods};
 use super::error::Error;
-use super::{Volume, inside, one, pods, volume};
+use super::volume::{self, Volume};
 use crate::controller::workload;
 use crate::database::managed::Children;
 use crate::database::managed::upgrade::{self, Run};

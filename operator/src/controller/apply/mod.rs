@@ -2,6 +2,7 @@
 //! any more.
 
 mod certificate;
+mod child;
 mod cluster;
 mod embedded;
 mod error;
@@ -17,8 +18,6 @@ mod volume;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use crds::names::FIELD_MANAGER;
-use futures::future::BoxFuture;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::authorization::v1::{
@@ -30,15 +29,13 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::info;
 
-use self::untyped::{check_own, full_name};
+use self::child::{forced, inside, maybe, named, one, pods};
 use super::build::{
     self, Children, Kept, MonitoringKind, ServiceAccountRef, control_api_name, operand_binding,
 };
@@ -249,102 +246,6 @@ pub async fn pods_in_trouble(client: &Client, deployment: &Deployment) -> Result
     let selector = deployment.spec.as_ref().map(|spec| &spec.selector);
     let namespace = deployment.namespace().unwrap_or_default();
     pods(client, &namespace, selector).await
-}
-
-/// An object that can be applied.
-trait Child:
-    Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug + Send + Sync
-{
-}
-
-impl<K> Child for K where
-    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug + Send + Sync
-{
-}
-
-/// The same of one in a namespace.
-trait NamespacedChild: Child + Resource<Scope = NamespaceResourceScope> {}
-
-impl<K> NamespacedChild for K where K: Child + Resource<Scope = NamespaceResourceScope> {}
-
-/// The work on one child. Who applies all of them would have the work of each on its stack.
-type Applying<'a, T> = BoxFuture<'a, Result<T, Error>>;
-
-/// Server-side apply of an object in a namespace, where there is to be one.
-fn maybe<'a, K: NamespacedChild>(
-    client: &'a Client,
-    object: Option<&'a K>,
-) -> Applying<'a, Option<K>> {
-    Box::pin(async move {
-        match object {
-            Some(object) => one(&inside(client, object), object).await.map(Some),
-            None => Ok(None),
-        }
-    })
-}
-
-/// Server-side apply of one object, unless it is somebody else's. Force: the fields that we build are
-/// ours, whoever wrote last.
-fn one<'a, K: Child>(api: &'a Api<K>, object: &'a K) -> Applying<'a, K> {
-    Box::pin(async move {
-        refuse_foreign(api, object).await?;
-        named(api, object).await
-    })
-}
-
-/// Returns the same without a look, where the operator has no right to it; such names begin with
-/// `reports-server:` and are nobody else's.
-fn named<'a, K: Child>(api: &'a Api<K>, object: &'a K) -> Applying<'a, K> {
-    Box::pin(async move { patch(api, object, &forced()).await })
-}
-
-/// Returns how children are applied. Force: the fields that we build are ours, whoever wrote last.
-fn forced() -> PatchParams {
-    PatchParams::apply(FIELD_MANAGER).force()
-}
-
-/// Makes sure that there is none of this name, or ours.
-async fn refuse_foreign<K: Child>(api: &Api<K>, object: &K) -> Result<(), Error> {
-    let found = api.get_metadata_opt(&object.name_any()).await;
-    let found = found.map_err(|source| refused_to(object, source))?;
-    check_own(&K::kind(&()), object, found.as_ref())
-}
-
-fn refused_to<K: Resource<DynamicType = ()>>(object: &K, source: kube::Error) -> Error {
-    Error::Apply {
-        kind: K::kind(&()).into_owned(),
-        name: full_name(object),
-        source,
-    }
-}
-
-async fn patch<K: Child>(api: &Api<K>, object: &K, params: &PatchParams) -> Result<K, Error> {
-    let name = object.name_any();
-    let patched = api.patch(&name, params, &Patch::Apply(object)).await;
-    patched.map_err(|source| refused_to(object, source))
-}
-
-/// Returns the pods that a selector finds, newest first.
-async fn pods(
-    client: &Client,
-    namespace: &str,
-    selector: Option<&LabelSelector>,
-) -> Result<Vec<Pod>, Error> {
-    let labels = selector.and_then(|selector| selector.match_labels.clone());
-    let labels = labels.unwrap_or_default().into_iter().collect();
-    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let found = api.list(&ListParams::default().labels_from(&labels)).await;
-    let mut pods = found.map_err(|source| Error::Pods { source })?.items;
-    pods.sort_by_key(|pod| std::cmp::Reverse(pod.creation_timestamp().map(|time| time.0)));
-    Ok(pods)
-}
-
-/// Returns the API of an object's namespace.
-fn inside<K>(client: &Client, object: &K) -> Api<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    Api::namespaced(client.clone(), &object.namespace().unwrap_or_default())
 }
 
 /// Binds the operator's role in the target namespace and waits until every kube-apiserver that

@@ -4,10 +4,9 @@
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Client, ResourceExt};
 
+use super::child::{NamespacedChild, forced, inside, patch, refuse_foreign};
 use super::error::Error;
-use super::{
-    NamespacedChild, certificate, cluster, forced, inside, monitoring, patch, refuse_foreign,
-};
+use super::{certificate, cluster, monitoring};
 use crate::controller::build::Children;
 
 /// Looks whether any child is somebody else's, and tries those that follow fields of the

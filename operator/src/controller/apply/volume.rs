@@ -4,9 +4,9 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::{Client, ResourceExt};
 
+use super::child::{inside, one};
 use super::error::Error;
 use super::refused::volume_field;
-use super::{inside, one};
 use crate::database::managed::quantity;
 
 /// A claim as the kube-apiserver returned it.

@@ -6,8 +6,9 @@ use crds::names::{ANNOTATION_ALLOW_USE, LABEL_POD_SECURITY, LABEL_TARGET};
 use crds::v1alpha1::{ReportsServer, reasons};
 use serde_json::{Map, Value};
 
+use super::refusal::{Refusal, refuse};
 use super::standard;
-use super::validated::{Refusal, Validated, refuse};
+use super::validated::Validated;
 use crate::controller::found::{Dereferenced, Level};
 
 /// Start of the names of the namespaces that Kubernetes keeps for itself.

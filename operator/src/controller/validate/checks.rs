@@ -9,8 +9,8 @@ use crds::v1alpha1::support::unsupported_fields;
 use crds::v1alpha1::{ReportsServer, ReportsServerSpec, reasons};
 use crds::{control, names as crd_names};
 
+use super::refusal::{Refusal, refuse};
 use super::template;
-use super::validated::{Refusal, refuse};
 use crate::controller::found::{Claim, NamespaceState};
 use crate::database::place::Database;
 use crate::names::Names;

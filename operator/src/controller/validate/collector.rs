@@ -4,7 +4,7 @@ use crds::v1alpha1::defaults::TRACING_SAMPLING_RATE;
 use crds::v1alpha1::{ReportsServerSpec, reasons};
 use traces::Endpoint;
 
-use super::validated::{Refusal, refuse};
+use super::refusal::{Refusal, refuse};
 
 /// The collector of traces, and what it gets.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,9 @@ use crds::v1alpha1::ReportsServer;
 use kube::Resource;
 
 use super::postgres::Route;
+use super::refusal::Refusal;
 use super::specification::specification;
-use super::validated::{Refusal, Validated};
+use super::validated::Validated;
 use super::{allowed, certificates, moving};
 use crate::controller::found::Dereferenced;
 

@@ -11,6 +11,7 @@ mod decide;
 mod moving;
 mod network;
 mod postgres;
+mod refusal;
 mod scale;
 mod specification;
 mod standard;
@@ -22,8 +23,9 @@ mod validated;
 pub use decide::{Refused, validate};
 pub use network::Network;
 pub use postgres::{Reached, Route, cluster};
+pub use refusal::Refusal;
 pub use scale::Replicas;
 #[cfg(test)]
 pub use scale::{Autoscaling, Scale};
 pub use specification::specification;
-pub use validated::{Backend, MoveProgress, PodSettings, Refusal, Validated};
+pub use validated::{Backend, MoveProgress, PodSettings, Validated};

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 
-use super::validated::{Refusal, refuse};
+use super::refusal::{Refusal, refuse};
 
 /// The number of the pods, and their places.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,8 +12,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::{Resource, ResourceExt};
 
 use super::certificates::Origin;
+use super::refusal::{Refusal, refuse};
 use super::scale::Scale;
-use super::validated::{MoveProgress, PodSettings, Refusal, Validated, refuse};
+use super::validated::{MoveProgress, PodSettings, Validated};
 use super::{allowed, checks, collector, network, scale};
 use crate::controller::found::Dereferenced;
 use crate::database::embedded::{self, Embedded};

@@ -6,7 +6,7 @@ use crds::v1alpha1::reasons;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Map, Value};
 
-use super::validated::{Refusal, refuse};
+use super::refusal::{Refusal, refuse};
 
 const FIELD: &str = "spec.server.podTemplate";
 /// The pods' account by its name, and by the one that Kubernetes gave up: it is not read where the

@@ -13,30 +13,15 @@ use super::certificates::Origin;
 use super::collector::Tracing;
 use super::network::Network;
 use super::postgres::{Reached, Route};
+use super::refusal::Refusal;
 use super::scale::Scale;
 use crate::controller::found::Inside;
 use crate::database::embedded::{self, Embedded};
-use crate::database::managed::{Backup, Known, Managed, SettingsError};
+use crate::database::managed::{Backup, Known, Managed};
 use crate::database::moving::Moving;
 use crate::database::place::{Database, Postgres, Storage};
 use crate::names::Names;
 use crate::{cert_manager, certs, migration};
-
-/// The reason why nothing is done. Trying again does not help: the user has to change something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// Reason of the conditions; one of [`reasons`].
-    pub reason: &'static str,
-    /// Field and remedy.
-    pub message: String,
-}
-
-impl From<SettingsError> for Refusal {
-    fn from(error: SettingsError) -> Self {
-        let SettingsError { reason, message } = error;
-        Self { reason, message }
-    }
-}
 
 /// The settings of the server's pods.
 #[derive(Clone, Debug, PartialEq)]
@@ -250,9 +235,4 @@ impl Validated {
     pub fn is_managed(&self) -> bool {
         self.managed().is_some()
     }
-}
-
-/// Refuses, for a reason and with a message that names the field.
-pub(super) fn refuse<T>(reason: &'static str, message: String) -> Result<T, Refusal> {
-    Err(Refusal { reason, message })
 }

@@ -94,7 +94,7 @@ impl Collector {
     }
 }
 
-/// What a collector has got.
+/// The spans that a collector has got, and the services that they are of.
 #[derive(Debug, Default)]
 pub struct Collected {
     pub services: Vec<String>,

@@ -9,7 +9,8 @@ use std::time::Duration;
 use crds::v1alpha1::reasons;
 use crds::v1alpha1::spec::{CertManagerSpec, ProvidedTlsSpec, ReportsServerSpec, TlsMode};
 
-use super::validated::{Refusal, Validated};
+use super::refusal::Refusal;
+use super::validated::Validated;
 use crate::cert_manager::{self, Observed, Plan};
 use crate::certs::given::{Part, check};
 use crate::certs::{Given, Problem};

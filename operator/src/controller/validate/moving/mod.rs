@@ -7,7 +7,8 @@ use kube::Resource;
 use tracing::{debug, info};
 
 use super::postgres::Reached;
-use super::validated::{MoveProgress, Refusal, Validated};
+use super::refusal::Refusal;
+use super::validated::{MoveProgress, Validated};
 use crate::controller::build::DATA_VOLUME;
 use crate::controller::found::Dereferenced;
 use crate::database::files::{self, Values};
