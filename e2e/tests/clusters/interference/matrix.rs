@@ -21,7 +21,7 @@ use crate::interference::writer::Writer;
 /// Chooses the cases of a usual run: the same in each.
 const SEED: u64 = 11;
 /// Number of these cases.
-const DRAWN: usize = 5;
+const DRAWN: usize = 3;
 
 fn cases() -> Vec<Case> {
     let all = Case::all();
