@@ -3,10 +3,9 @@
 use k8s_openapi::api::batch::v1::Job;
 use kube::Client;
 
-use super::child::{inside, one};
 use super::error::Error;
-use super::managed::{Recovery, backup_jobs, recover};
-use super::volume::{self, Volume};
+use super::managed::{Recovery, saved};
+use super::volume::Volume;
 use crate::database::embedded::Children;
 
 /// The children of an embedded database from which the status is computed.
@@ -31,21 +30,8 @@ pub async fn apply(client: &Client, children: Children) -> Result<Embedded, Erro
         backups,
         backup,
     } = children;
-    let recovery = match recovery {
-        Some(job) => Some(recover(client, &job).await?),
-        None => None,
-    };
-    let backups = match backups {
-        Some(claim) => Some(volume::apply(client, claim).await?),
-        None => None,
-    };
-    let backup_jobs = match backup {
-        Some(cron_job) => {
-            let cron_job = one(&inside(client, &cron_job), &cron_job).await?;
-            backup_jobs(client, &cron_job).await?
-        }
-        None => Vec::new(),
-    };
+    let saved = Box::pin(saved(client, recovery, backups, backup));
+    let (recovery, backups, backup_jobs) = saved.await?;
     Ok(Embedded {
         recovery,
         backups,

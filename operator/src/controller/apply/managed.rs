@@ -3,7 +3,7 @@
 use crds::names::FIELD_MANAGER;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
 use tracing::info;
@@ -86,21 +86,8 @@ pub async fn apply(client: &Client, children: Children) -> Result<Managed, Error
         Some(upgrade) => run_upgrade(client, upgrade).await?,
         None => None,
     };
-    let recovery = match recovery {
-        Some(job) => Some(recover(client, &job).await?),
-        None => None,
-    };
-    let backups = match backups {
-        Some(claim) => Some(volume::apply(client, claim).await?),
-        None => None,
-    };
-    let backup_jobs = match backup {
-        Some(cron_job) => {
-            let cron_job = one(&inside(client, &cron_job), &cron_job).await?;
-            backup_jobs(client, &cron_job).await?
-        }
-        None => Vec::new(),
-    };
+    let saved = Box::pin(saved(client, recovery, backups, backup));
+    let (recovery, backups, backup_jobs) = saved.await?;
     Ok(Managed {
         stateful_set,
         data,
@@ -183,7 +170,36 @@ async fn follow(jobs: &Api<Job>, name: String) -> Result<Option<Job>, Error> {
     })
 }
 
-pub(super) async fn recover(client: &Client, job: &Job) -> Result<Recovery, Error> {
+/// Applies what fills a database from a backup, the volume for backups, and what makes them, of any
+/// database; returns the first two, and the Jobs of the third.
+///
+/// # Errors
+/// At the first that is refused; what comes before it is applied.
+pub(super) async fn saved(
+    client: &Client,
+    recovery: Option<Job>,
+    backups: Option<PersistentVolumeClaim>,
+    backup: Option<CronJob>,
+) -> Result<(Option<Recovery>, Option<Volume>, Vec<Job>), Error> {
+    let recovery = match recovery {
+        Some(job) => Some(recover(client, &job).await?),
+        None => None,
+    };
+    let backups = match backups {
+        Some(claim) => Some(volume::apply(client, claim).await?),
+        None => None,
+    };
+    let backup_jobs = match backup {
+        Some(cron_job) => {
+            let cron_job = one(&inside(client, &cron_job), &cron_job).await?;
+            backup_jobs(client, &cron_job).await?
+        }
+        None => Vec::new(),
+    };
+    Ok((recovery, backups, backup_jobs))
+}
+
+async fn recover(client: &Client, job: &Job) -> Result<Recovery, Error> {
     let api = inside(client, job);
     let job = match one(&api, job).await {
         // A Job cannot be changed: one of another image goes on as it is.
@@ -208,7 +224,7 @@ async fn with_pods(client: &Client, job: Job) -> Result<Recovery, Error> {
 }
 
 /// Returns the Jobs of a `CronJob`, those that a user has made from it included.
-pub(super) async fn backup_jobs(client: &Client, cron_job: &CronJob) -> Result<Vec<Job>, Error> {
+async fn backup_jobs(client: &Client, cron_job: &CronJob) -> Result<Vec<Job>, Error> {
     let labels = cron_job.labels().clone().into_iter().collect();
     let selector = ListParams::default().labels_from(&labels);
     let api = Api::<Job>::namespaced(client.clone(), &cron_job.namespace().unwrap_or_default());

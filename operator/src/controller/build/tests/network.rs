@@ -330,7 +330,7 @@ fn an_embedded_database_needs_no_connection() {
     assert_eq!(egress.len(), 2, "DNS and kube-apiserver: {egress:#?}");
 }
 
-/// Who restores a backup of it, or upgrades another database, has nothing to ask the server for.
+/// A Job that restores a backup or upgrades a database may not reach the server.
 #[test]
 fn only_a_backup_has_an_embedded_database_sent() {
     assert_eq!(reaches(&embedded(), "backup", "server"), ["8443"]);
