@@ -17,7 +17,7 @@ pub async fn leader(line: &Takeover) -> Result<Option<String>, TakeoverError> {
     let lease = leases.get_opt(OPERATOR).await;
     let lease = lease.map_err(RequestError::of("read the Lease of the operators"))?;
     let holder = lease.and_then(|lease| lease.spec?.holder_identity);
-    // One that is given up has no holder.
+    // A leader that ends leaves the Lease without a holder.
     Ok(holder.filter(|holder| !holder.is_empty()))
 }
 
