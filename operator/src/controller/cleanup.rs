@@ -51,10 +51,10 @@ pub fn plan(
     if Effective::of(&object.spec).deletion_apis == ApiDeletionPolicy::Orphan {
         return Plan::Orphan;
     }
-    let asked = object.spec.apis.iter().map(|api| (api.owner, &api.group));
+    // Also those that are to be served by their CRDs: one that is on its way there may have no
+    // APIService of ours any more, and clients that wait at its gate until it is closed.
+    let asked = object.spec.apis.iter().map(|api| api.group.clone());
     let mut restore: BTreeSet<String> = asked
-        .filter(|(owner, _)| *owner == ApiOwner::Server)
-        .map(|(_, group)| group.clone())
         .chain(registered.iter().map(|registered| registered.group.clone()))
         .chain(groups.iter().map(|group| group.group.clone()))
         .collect();
@@ -168,6 +168,19 @@ mod tests {
         let old = [status("a.example", MigrationPhase::RolledBack)];
         assert_eq!(plan(&object, &[served("a.example")], &old), restore);
         assert_eq!(plan(&object, &[served(control::GROUP)], &old), Plan::LetGo);
+    }
+
+    #[test]
+    fn a_group_on_its_way_back_keeps_the_object_until_its_gate_is_closed() {
+        let spec = json!({"apis": [{"group": "a.example", "owner": "CRD"}]});
+        let object = object(spec, &json!({}));
+        let restore = Plan::Restore(BTreeSet::from(["a.example".to_owned()]));
+        // An operator that has just started knows no phase, and the APIService is gone already.
+        assert_eq!(plan(&object, &[], &[]), restore);
+        let busy = [status("a.example", MigrationPhase::RollingBack)];
+        assert_eq!(plan(&object, &[], &busy), restore);
+        let back = [status("a.example", MigrationPhase::RolledBack)];
+        assert_eq!(plan(&object, &[], &back), Plan::LetGo);
     }
 
     #[test]
