@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use crds::control::GateState;
 
+use crate::migration::cluster::door::objects::Door;
+
 /// Name of an object.
 pub type Key = u8;
 /// The number of kube-apiservers.
@@ -121,7 +123,7 @@ pub struct Cluster {
     pub gate: Gate,
     /// Copies in etcd that the server knows of.
     pub marks: BTreeMap<Key, State>,
-    pub door: bool,
+    pub door: Door,
     /// True when the APIService leads to our server.
     pub ours: bool,
     /// The value of `ours` that each kube-apiserver knows, and last the one that our server knows.
@@ -173,7 +175,7 @@ impl Cluster {
                 frozen: None,
             },
             marks: BTreeMap::new(),
-            door: false,
+            door: Door::Closed,
             ours: false,
             known: [false; APISERVERS + 1],
             history: BTreeMap::new(),
@@ -386,7 +388,7 @@ impl Cluster {
     }
 
     /// Changes the CRD: all watches on it are drained, and caches begin anew.
-    pub fn change_crd(&mut self, door: bool) {
+    pub fn change_crd(&mut self, door: Door) {
         self.excuse_the_absent();
         self.door = door;
         self.etcd.version += 1;

@@ -12,6 +12,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner
 
 use self::cluster::{APISERVERS, Cluster, Flaw, Key, Op};
 use self::operator::{Omission, Operator};
+use crate::migration::cluster::door::objects::Door;
 
 /// Names that clients write to.
 const KEYS: Key = 3;
@@ -99,16 +100,13 @@ impl Model {
             Move::Bookmark => cluster.bookmark_crd(),
             Move::Leave(n) => cluster.leave(n),
             Move::ComeBack(n) => cluster.come_back(n),
-            Move::Crash => {
-                self.disturbed = true;
-                self.operator.crash();
-            }
+            Move::Crash => self.operator.crash(),
             Move::Flip => self.operator.flip(),
             Move::Suspend(suspended) => self.operator.suspend(suspended),
             Move::Reapply => {
                 self.disturbed = true;
-                if cluster.door {
-                    cluster.change_crd(false);
+                if cluster.door.is_open() {
+                    cluster.change_crd(Door::Closed);
                 }
             }
         }

@@ -355,6 +355,22 @@ impl Observed {
         })
     }
 
+    /// Returns whether the server holds requests for a resource that it has not served yet: a switch
+    /// was cut off.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.crds()
+            .any(|(r, _)| r.gate() == GateState::Held && !r.stored.status.opened)
+    }
+
+    /// Returns whether the last switch has begun to drain the CRDs. Their caches begin there, above
+    /// versions that clients hold: who is led back to them gets 410.
+    #[must_use]
+    pub fn has_drained(&self) -> bool {
+        let token = self.notes.switched_at.map(|at| at.to_string());
+        token.is_some_and(|token| self.crds().any(|(_, crd)| crd.door.is_open_for(&token)))
+    }
+
     /// Returns whether the noted time of the switch is later than now: the clock was set back, and
     /// everything that follows the switch by some time would be late by as much.
     #[must_use]

@@ -10,6 +10,8 @@ pub mod suspension;
 pub mod target;
 pub mod verified;
 
+use std::time::Duration;
+
 use crds::control::GateState;
 use crds::v1alpha1::reasons;
 use crds::v1alpha1::spec::{ApiOwner, Approval};
@@ -24,6 +26,10 @@ use self::target::GroupTarget;
 use crate::apiservice::Holder;
 use crate::migration::observe::state::{MirrorStage, Observed};
 use crate::migration::report::status::Problem;
+
+/// The age of a switch up to which it is brought to its end on the way back. Requests are held for
+/// as long: then a 410 is the smaller evil.
+const LONGEST_HOLD: Duration = Duration::from_mins(2);
 
 fn wait(step: StepName, problem: Problem) -> Decision {
     Decision::Wait {
@@ -262,6 +268,9 @@ fn back(o: &Observed, target: &GroupTarget) -> Decision {
     if !o.control_available {
         return wait(StepName::BackOpenDoor, control_unavailable());
     }
+    if is_to_finish(o) {
+        return Decision::Run(Action::Switch(SwitchFrom::Confirm));
+    }
     if !ahead {
         return Decision::Run(Action::Undo);
     }
@@ -298,6 +307,17 @@ fn back(o: &Observed, target: &GroupTarget) -> Decision {
     } else {
         Decision::Run(Action::Undo)
     }
+}
+
+/// Returns whether a switch that was cut off is brought to its end although the CRDs are wanted by
+/// now. Where they are drained, the way back alone brings clients there without a 410; and what is
+/// served in part cannot be undone.
+fn is_to_finish(o: &Observed) -> bool {
+    if !o.all_ours() || !o.is_cut_off() || o.notes.can_return {
+        return false;
+    }
+    let since = o.notes.switched_at.unwrap_or(o.now);
+    o.is_ahead_of_etcd() || o.has_drained() && o.now < due::after(since, LONGEST_HOLD)
 }
 
 /// Returns the Service of another server that answers for a version.

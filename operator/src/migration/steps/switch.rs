@@ -45,6 +45,9 @@ const INDIRECT_SPAN: Duration = Duration::from_secs(3);
 pub(super) const TAKEN_AWAY: &str =
     "an APIService was taken away after the watches on the CRDs had been ended";
 
+/// The reason why watches are lost where a switch is given up that was cut off after the drain.
+const GIVEN_UP: &str = "a switch was given up after the watches on the CRDs had been ended";
+
 /// The reason why a switch did not come to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum SwitchError {
@@ -307,6 +310,9 @@ async fn open(
 /// # Errors
 /// See [`WireError`].
 pub async fn undo_unopened(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    if o.is_cut_off() && o.has_drained() {
+        restart::lost(cx, Side::Server, GIVEN_UP).await;
+    }
     if o.predecessor.is_some() || o.notes.can_return {
         operations::return_to_predecessor(cx, o).await?;
         guard::lift(cx).await?;

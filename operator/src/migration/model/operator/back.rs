@@ -11,7 +11,7 @@ use crate::migration::model::cluster::{Cluster, Event, Key, Object, State};
 impl Operator {
     /// Carries out the small steps of the way back. In the hold a failure serves clients again.
     pub(super) fn go_back(&mut self, small: Small, cluster: &mut Cluster) -> Done {
-        if !cluster.door {
+        if !cluster.door.is_open() {
             if cluster.gate.state == GateState::Held {
                 cluster.set_gate(GateState::Open, None);
             }

@@ -5,7 +5,11 @@ use jiff::SignedDuration;
 
 use super::script::Small;
 use super::{Done, Operator, ROOM};
+use crate::migration::cluster::door::objects::Door;
 use crate::migration::model::cluster::{Cluster, Key, State};
+
+/// The token of a door that is opened for a way back.
+const BACK: &str = "the way back";
 
 impl Operator {
     pub(super) fn carry_out(&mut self, small: Small, cluster: &mut Cluster) -> Done {
@@ -28,6 +32,8 @@ impl Operator {
             Small::Verify => self.memory.verified = true,
             Small::ApiService(ours) => {
                 if ours {
+                    // No two switches are at the same time.
+                    self.now += SignedDuration::from_secs(1);
                     self.switched_at = Some(self.now);
                     self.pruned_at = None;
                 }
@@ -46,11 +52,16 @@ impl Operator {
                     let above = cluster.server.version + ROOM;
                     cluster.etcd.raise(above);
                 }
-                cluster.change_crd(true);
+                let token = if raised {
+                    BACK.to_owned()
+                } else {
+                    self.token()
+                };
+                cluster.change_crd(Door::Open { token });
             }
-            Small::CloseDoor => cluster.change_crd(false),
+            Small::CloseDoor => cluster.change_crd(Door::Closed),
             Small::Prune => {
-                if !cluster.door {
+                if !cluster.door.is_open() {
                     return Done::Failed;
                 }
                 prune(cluster);
@@ -69,8 +80,14 @@ impl Operator {
         } else {
             recover(cluster);
         }
-        cluster.change_crd(true);
+        let token = self.token();
+        cluster.change_crd(Door::Open { token });
         self.memory.verified = false;
+    }
+
+    /// Returns the token of a door that is opened for the switch.
+    fn token(&self) -> String {
+        self.switched_at.unwrap_or(self.now).to_string()
     }
 }
 

@@ -16,6 +16,7 @@ use self::forward::import;
 use self::script::Small;
 use super::cluster::{Cluster, Key, Object, State};
 use crate::apiservice::Holder;
+use crate::migration::cluster::door::objects::Door;
 use crate::migration::observe::state::{MirrorStage, Notes, Observed};
 use crate::migration::plan::action::Decision;
 use crate::migration::plan::target::{GroupTarget, Settings};
@@ -190,10 +191,9 @@ impl Operator {
     fn look(&self, cluster: &Cluster) -> Observed {
         let gate = &cluster.gate;
         let crd = states::crd("policyreports");
-        let crd = if cluster.door {
-            states::with_door(&crd, "t")
-        } else {
-            crd
+        let crd = match &cluster.door {
+            Door::Open { token } => states::with_door(&crd, token),
+            Door::Closed => crd,
         };
         let mut resource = states::resource("policyreports", gate.state, gate.settled, Some(crd));
         resource.stored.status.opened = gate.opened;

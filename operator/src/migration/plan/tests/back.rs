@@ -71,6 +71,43 @@ fn the_way_back_step_by_step() {
 }
 
 #[test]
+fn a_switch_that_was_cut_off_after_the_drain_goes_to_its_end_before_the_way_back() {
+    let mut t = target();
+    t.owner = ApiOwner::Crd;
+    let mut o = observed(Holder::Ours, GateState::Held, false);
+    let since = o.now;
+    o.notes.switched_at = Some(since);
+    let door = |token: &str| Some(with_door(&crd("policyreports"), token));
+    // Not drained for this switch: the caches of the CRDs are as they were.
+    o.resources[1].crd = door("an earlier one");
+    assert_eq!(action(&o, &t), Action::Undo);
+    // One CRD is enough: its clients would be told 410.
+    o.resources[1].crd = door(&since.to_string());
+    let finish = Action::Switch(SwitchFrom::Confirm);
+    assert_eq!(action(&o, &t), finish);
+    t.suspended = true;
+    assert_eq!(action(&o, &t), finish);
+    t.suspended = false;
+    // Requests are not held for ever.
+    o.now = due::after(since, LONGEST_HOLD);
+    assert_eq!(action(&o, &t), Action::Undo);
+    // Somebody has led the clients away.
+    o.now = since;
+    o.versions[0].holder = Holder::Crd;
+    assert_ne!(action(&o, &t), finish);
+}
+
+#[test]
+fn a_group_that_was_opened_in_part_is_opened_whole_before_the_way_back() {
+    let mut t = target();
+    t.owner = ApiOwner::Crd;
+    let mut o = observed(Holder::Ours, GateState::Held, false);
+    o.resources[0].stored.status.gate = GateState::Open;
+    o.resources[0].stored.status.opened = true;
+    assert_eq!(action(&o, &t), Action::Switch(SwitchFrom::Confirm));
+}
+
+#[test]
 fn a_door_that_a_way_back_left_open_is_closed_only_on_request() {
     let mut t = target();
     t.owner = ApiOwner::Crd;
