@@ -13,7 +13,7 @@ use kube::{Api, Client, ResourceExt};
 
 use super::dereference::service_ref;
 use super::found::{NamespaceState, Registered};
-use super::workload;
+use super::{targets, workload};
 use crate::migration::{GroupStatus, GroupTarget, Settings};
 use crate::names::Names;
 
@@ -54,11 +54,10 @@ pub fn plan(
     // Also those that are to be served by their CRDs: one that is on its way there may have no
     // APIService of ours any more, and clients that wait at its gate until it is closed.
     let asked = object.spec.apis.iter().map(|api| api.group.clone());
-    let mut restore: BTreeSet<String> = asked
-        .chain(registered.iter().map(|registered| registered.group.clone()))
+    let restore: BTreeSet<String> = asked
         .chain(groups.iter().map(|group| group.group.clone()))
+        .chain(targets::dropped(object, registered, groups))
         .collect();
-    restore.remove(control::GROUP);
     let back = |name: &str| {
         let group = groups.iter().find(|group| group.group == name);
         group.is_some_and(|group| group.phase == MigrationPhase::RolledBack)
@@ -188,6 +187,19 @@ mod tests {
         let object = object(json!({}), &json!({}));
         let restore = Plan::Restore(BTreeSet::from(["b.example".to_owned()]));
         assert_eq!(plan(&object, &[served("b.example")], &[]), restore);
+    }
+
+    #[test]
+    fn a_group_that_is_named_no_more_keeps_the_object_while_it_is_on_its_way_back() {
+        let mut object = object(json!({}), &json!({}));
+        let groups = json!([{"group": "b.example", "phase": "RollingBack"}]);
+        let told = json!({"migration": {"groups": groups}});
+        object.status = Some(serde_json::from_value(told).unwrap());
+        // Its APIService is gone, and an operator that has just started knows no phase.
+        let restore = Plan::Restore(BTreeSet::from(["b.example".to_owned()]));
+        assert_eq!(plan(&object, &[], &[]), restore);
+        let back = [status("b.example", MigrationPhase::RolledBack)];
+        assert_eq!(plan(&object, &[], &back), Plan::LetGo);
     }
 
     #[test]

@@ -50,15 +50,15 @@ pub fn dropped(
 ) -> BTreeSet<String> {
     let status = object.status.as_ref();
     let told = status.and_then(|status| status.migration.as_ref());
-    // What another process has begun.
+    // What another process has begun, which this one has not looked at yet.
     let told = told.into_iter().flat_map(|migration| &migration.groups);
-    let told = told.filter(|group| group.phase == MigrationPhase::RollingBack);
-    let here = groups.iter();
-    let here = here.filter(|group| group.phase != MigrationPhase::RolledBack);
+    let told = told.map(|group| (&group.group, group.phase));
+    let here = groups.iter().map(|group| (&group.group, group.phase));
+    let under_way = |(group, phase)| (phase != MigrationPhase::RolledBack).then_some(group);
+    let looked_at = |group: &String| groups.iter().any(|here| here.group == *group);
+    let told = told.filter(|(group, _)| !looked_at(group));
     let pointed = registered.iter().map(|registered| &registered.group);
-    let all = pointed
-        .chain(here.map(|group| &group.group))
-        .chain(told.map(|group| &group.group));
+    let all = pointed.chain(here.chain(told).filter_map(under_way));
     let named = |group: &&String| object.spec.apis.iter().any(|api| api.group == **group);
     all.filter(|group| !named(group) && *group != control::GROUP)
         .cloned()
@@ -182,11 +182,15 @@ mod tests {
         object.status = Some(
             serde_json::from_value(json!({"migration": {"groups": [
                 {"group": "gone.io", "phase": "RollingBack"},
+                {"group": "undone.io", "phase": "Switching"},
                 {"group": "back.io", "phase": "RolledBack"},
             ]}}))
             .unwrap(),
         );
-        assert_eq!(dropped(&object, &[], &[]), names(&["gone.io"]));
+        assert_eq!(dropped(&object, &[], &[]), names(&["gone.io", "undone.io"]));
+        // The status is behind what this process knows.
+        let here = ["gone.io", "undone.io"].map(|name| group(name, MigrationPhase::RolledBack));
+        assert_eq!(dropped(&object, &[], &here), names(&[]));
     }
 
     #[test]
