@@ -47,17 +47,16 @@ impl Operator {
                 cluster.raise_counter(version);
             }
             Small::Wait => self.now += SignedDuration::from_secs(10),
-            Small::OpenDoor { raised } => {
-                if raised {
-                    let above = cluster.server.version + ROOM;
-                    cluster.etcd.raise(above);
-                }
-                let token = if raised {
-                    BACK.to_owned()
-                } else {
-                    self.token()
-                };
+            Small::OpenDoor { raised: true } => {
+                cluster.etcd.raise(cluster.server.version + ROOM);
+                let token = BACK.to_owned();
                 cluster.change_crd(Door::Open { token });
+            }
+            Small::OpenDoor { raised: false } => {
+                if !cluster.door.is_open() {
+                    let token = self.token();
+                    cluster.change_crd(Door::Open { token });
+                }
             }
             Small::CloseDoor => cluster.change_crd(Door::Closed),
             Small::Prune => {
@@ -81,7 +80,9 @@ impl Operator {
             recover(cluster);
         }
         let token = self.token();
-        cluster.change_crd(Door::Open { token });
+        if !cluster.door.is_open_for(&token) {
+            cluster.change_crd(Door::Open { token });
+        }
         self.memory.verified = false;
     }
 
