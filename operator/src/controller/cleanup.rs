@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crds::control;
 use crds::names::ANNOTATION_ABANDON_APIS;
 use crds::v1alpha1::ReportsServer;
 use crds::v1alpha1::defaults::Effective;
@@ -112,6 +111,7 @@ pub async fn targets(
 
 #[cfg(test)]
 mod tests {
+    use crds::control;
     use serde_json::{Value, json};
 
     use super::*;
