@@ -215,6 +215,7 @@ fn after_crashes_and_changes_of_the_crd_nothing_is_lost_or_told_twice() {
 #[case(Omission::Floor, false)]
 #[case(Omission::Drain, false)]
 #[case(Omission::Marks, true)]
+#[case(Omission::Finish, true)]
 fn a_step_that_is_left_out_is_noticed(#[case] omission: Omission, #[case] disturbed: bool) {
     assert!(search((OMISSION_CASES, cases().1), disturbed, Some(omission)).is_some());
 }

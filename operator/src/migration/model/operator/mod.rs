@@ -18,7 +18,7 @@ use super::cluster::{Cluster, Key, Object, State};
 use crate::apiservice::Holder;
 use crate::migration::cluster::door::objects::Door;
 use crate::migration::observe::state::{MirrorStage, Notes, Observed};
-use crate::migration::plan::action::Decision;
+use crate::migration::plan::action::{Action, Decision, SwitchFrom};
 use crate::migration::plan::target::{GroupTarget, Settings};
 use crate::migration::plan::{self, tests as states};
 use crate::migration::steps;
@@ -44,6 +44,8 @@ pub enum Omission {
     Marks,
     /// The gate opens before the old watches are drained.
     Drain,
+    /// A switch that was cut off after the drain is undone where the CRDs are wanted.
+    Finish,
 }
 
 /// The result of a small step.
@@ -158,6 +160,7 @@ impl Operator {
         }
         match plan::plan(&self.look(cluster), &self.target()) {
             Decision::Run(action) => {
+                let action = self.unless_left_out(action);
                 self.memory.interruptible = steps::is_interruptible(action);
                 self.memory.script = self.script(action).into();
                 self.memory.copies.clear();
@@ -172,6 +175,16 @@ impl Operator {
             }
             Decision::Idle { phase, .. } => Some(phase),
             Decision::Wait { problem, .. } => unreachable!("{problem:?}"),
+        }
+    }
+
+    /// Returns the action, or what is done in its place where it is left out.
+    fn unless_left_out(&self, action: Action) -> Action {
+        let finishes = action == Action::Switch(SwitchFrom::Confirm) && self.owner == ApiOwner::Crd;
+        if finishes && self.omission == Some(Omission::Finish) {
+            Action::Undo
+        } else {
+            action
         }
     }
 

@@ -98,7 +98,7 @@ impl Operator {
             Some(Omission::Floor) => *small == Small::Floor,
             Some(Omission::Drain) => *small == Small::Drain,
             Some(Omission::Hold) => matches!(action, Action::Back) && *small == gate(Held),
-            Some(Omission::Marks | Omission::Cut) | None => false,
+            Some(Omission::Marks | Omission::Cut | Omission::Finish) | None => false,
         };
         script.retain(|small| !omitted(small));
         script
