@@ -45,7 +45,7 @@ const INDIRECT_SPAN: Duration = Duration::from_secs(3);
 pub(super) const TAKEN_AWAY: &str =
     "an APIService was taken away after the watches on the CRDs had been ended";
 
-/// The reason why watches are lost where a switch is given up that was cut off after the drain.
+/// The reason for lost watches after a drained switch that could not be completed.
 const GIVEN_UP: &str = "a switch was given up after the watches on the CRDs had been ended";
 
 /// The reason why a switch did not come to its end.
