@@ -334,7 +334,7 @@ mod tests {
     use crate::apiservice::{self, Holder};
     use crate::migration::cluster::wire::SERVER_HEADER;
     use crate::migration::context::fixtures::context;
-    use crate::migration::observe::state::Notes;
+    use crate::migration::observe::state::{Crd, Notes};
     use crate::migration::plan::tests as states;
     use crate::testing::{Received, pair};
 
@@ -385,7 +385,7 @@ mod tests {
 
     /// Gives up the switch of a group whose APIService was `before`; returns the cluster
     /// afterwards.
-    async fn undone(before: &Value, notes: Notes) -> Fake {
+    async fn undone(before: &Value, notes: Notes, crd: Option<Crd>) -> Fake {
         let (client, mut server) = pair();
         let cx = context(&client);
         let (ours, pem) = (&cx.target.service, cx.target.ca_bundle.as_slice());
@@ -405,7 +405,7 @@ mod tests {
         });
         let gate = GateState::Held;
         let o = Observed {
-            resources: vec![states::resource("policyreports", gate, false, None)],
+            resources: vec![states::resource("policyreports", gate, false, crd)],
             versions: vec![states::version(Holder::Ours)],
             notes,
             ..Observed::default()
@@ -450,7 +450,7 @@ mod tests {
             can_return: true,
             ..Notes::default()
         };
-        let after = undone(&before, notes).await;
+        let after = undone(&before, notes, None).await;
         assert_eq!(after.service["spec"], before["spec"]);
         let owners = &after.service["metadata"]["ownerReferences"];
         assert_eq!(*owners, before["metadata"]["ownerReferences"]);
@@ -466,8 +466,28 @@ mod tests {
     #[tokio::test]
     async fn the_apiservices_of_crds_are_deleted_for_the_kube_apiserver_to_make_anew() {
         let before = before(&Value::Null, &Value::Null);
-        let after = undone(&before, Notes::default()).await;
+        let after = undone(&before, Notes::default(), None).await;
         let expected = [format!("DELETE {SERVICE}"), format!("PUT {GATE} Closed")];
         assert_eq!(after.writes, expected);
+    }
+
+    #[tokio::test]
+    async fn lost_watches_are_noted_before_a_drained_switch_is_given_up() {
+        let before = before(&Value::Null, &Value::Null);
+        let since = Timestamp::UNIX_EPOCH;
+        let switched = || Notes {
+            switched_at: Some(since),
+            ..Notes::default()
+        };
+        let crd = states::crd("policyreports");
+        let noted = |write: &String| write.contains("/configmaps/");
+        let after = undone(&before, switched(), Some(crd.clone())).await;
+        assert!(!after.writes.iter().any(noted), "{:?}", after.writes);
+        let drained = states::with_door(&crd, &since.to_string());
+        let after = undone(&before, switched(), Some(drained)).await;
+        let released = format!("DELETE {SERVICE}");
+        let at = after.writes.iter().position(|write| *write == released);
+        let told = after.writes.iter().position(noted);
+        assert!(told.is_some() && told < at, "{:?}", after.writes);
     }
 }
