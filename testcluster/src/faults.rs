@@ -1,5 +1,6 @@
 //! Typed faults of real clusters, one call each.
 
+use super::error::IoContext;
 use super::{Cluster, Component, Error, ProcessInfo, Signal};
 
 impl Cluster {
@@ -66,6 +67,27 @@ impl Cluster {
     /// If it does not run.
     pub fn cont(&self, component: Component) -> Result<(), Error> {
         self.agent.signal(&component.to_string(), Signal::Cont)
+    }
+
+    /// Sends a signal to all processes of the cluster whose program has this name, those in
+    /// containers included. Returns whether there is one.
+    ///
+    /// # Errors
+    /// If it cannot be sent.
+    pub async fn signal_program(&self, program: &str, signal: Signal) -> Result<bool, Error> {
+        // By the process ids of the cluster: those of the caller are of every cluster on the machine.
+        let mut command = tokio::process::Command::from(self.shell());
+        command.args(["pkill", "--signal", signal.name(), "--exact", program]);
+        let status = command.status().await.context(|| "run pkill".to_owned())?;
+        match status.code() {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => Err(Error::Command {
+                command: format!("pkill {program}"),
+                status: status.to_string(),
+                stderr: String::new(),
+            }),
+        }
     }
 
     /// Returns process id, state and resident memory of a component.

@@ -57,15 +57,8 @@ impl Cluster {
                 "the container '{container}' of {namespace}/{pod} does not run"
             ))
         })?;
-        let signal = match signal {
-            Signal::Term => "SIGTERM",
-            Signal::Kill => "SIGKILL",
-            Signal::Stop => "SIGSTOP",
-            Signal::Cont => "SIGCONT",
-            Signal::Hup => "SIGHUP",
-        };
         let mut command = self.ctr();
-        command.args(["tasks", "kill", "--signal", signal, "--all", &id]);
+        command.args(["tasks", "kill", "--signal", signal.name(), "--all", &id]);
         output(command, "").await.map(drop)
     }
 

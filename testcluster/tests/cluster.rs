@@ -16,7 +16,7 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use testcluster::{
-    Backend, Cluster, ClusterOptions, Component, Error, ProcessSpec, Release, network,
+    Backend, Cluster, ClusterOptions, Component, Error, ProcessSpec, Release, Signal, network,
 };
 
 fn config_map(name: &str) -> ConfigMap {
@@ -148,8 +148,16 @@ async fn a_local_process_is_reached_through_a_service(cluster: &Cluster) {
         .run(ProcessSpec::new("sleeper", "sleep").args(["600"]))
         .unwrap();
     assert!(process.info().unwrap().resident_bytes > 0);
-    process.kill().await.unwrap();
+    // A process of the same name outside, such as one of another cluster, gets nothing of it.
+    let mut outside = std::process::Command::new("sleep");
+    let mut outside = outside.arg("600").spawn().unwrap();
+    assert!(cluster.signal_program("sleep", Signal::Kill).await.unwrap());
+    process.wait().await.unwrap();
     assert!(process.info().unwrap().ended.unwrap().contains("signal: 9"));
+    assert!(!cluster.signal_program("sleep", Signal::Kill).await.unwrap());
+    assert!(outside.try_wait().unwrap().is_none());
+    outside.kill().unwrap();
+    outside.wait().unwrap();
 }
 
 async fn http_ok(address: SocketAddr) -> bool {

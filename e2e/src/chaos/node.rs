@@ -147,14 +147,11 @@ impl NodeDriver {
 
     /// Stops every process of a PostgreSQL, or lets it go on.
     async fn pause_database(&self, paused: bool) -> Result<(), ChaosError> {
-        let signal = if paused { "-STOP" } else { "-CONT" };
-        let mut command = self.line.cluster.command("pkill");
-        let sent = command.args([signal, "-x", "postgres"]).status().await;
+        let signal = if paused { Signal::Stop } else { Signal::Cont };
+        let cluster = &self.line.cluster;
         // Where none runs there is none to pause.
-        sent.map(drop).map_err(|source| {
-            let what = "pkill postgres".to_owned();
-            testcluster::Error::Io { what, source }.into()
-        })
+        cluster.signal_program("postgres", signal).await?;
+        Ok(())
     }
 
     /// Waits until the pods of a component are ready, after one was killed or deleted.

@@ -28,6 +28,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LIST_VERSION: &str = "1";
 /// Number of lines of its log that an error shows.
 const TAIL: usize = 20;
+/// The beginnings of the line with which a program of Go ends itself.
+const FATAL: [&str; 2] = ["panic: ", "fatal error: "];
 const TABLES: [&str; 4] = [
     "policyreports",
     "clusterpolicyreports",
@@ -122,19 +124,32 @@ impl Incumbent {
         Ok(())
     }
 
-    /// Returns whether its process runs.
-    #[must_use]
-    pub fn runs(&self) -> bool {
-        let info = self.process.as_ref().map(Process::info);
-        info.is_some_and(|info| info.is_ok_and(|info| info.ended.is_none()))
+    /// Returns how its process ended, with what it said at its end; `None` while it runs.
+    ///
+    /// # Errors
+    /// If the cluster has ended.
+    pub fn end_of_itself(&self) -> Result<Option<String>, IncumbentError> {
+        let Some(process) = &self.process else {
+            return Ok(None);
+        };
+        let ended = process.info()?.ended;
+        Ok(ended.map(|how| format!("{how}\n{}", self.last_words())))
     }
 
-    /// Returns all that it has logged since it was started the last time.
-    #[must_use]
-    pub fn log(&self) -> String {
+    fn log(&self) -> String {
         let path = self.process.as_ref().map(Process::log);
         path.and_then(|path| std::fs::read_to_string(path).ok())
             .unwrap_or_default()
+    }
+
+    /// The end of its log: where Go ends it, all from the line that says why.
+    fn last_words(&self) -> String {
+        let log = self.log();
+        let lines: Vec<_> = log.lines().collect();
+        let fatal = |line: &&str| FATAL.iter().any(|start| line.starts_with(start));
+        let last = lines.len().saturating_sub(TAIL);
+        let from = lines.iter().position(fatal).unwrap_or(last);
+        lines[from..].join("\n")
     }
 
     /// Waits as [`serving`] does.
@@ -176,14 +191,10 @@ impl Incumbent {
         reached: impl Future<Output = T>,
     ) -> Result<T, IncumbentError> {
         let reached = tokio::time::timeout(LIMIT, reached).await;
-        reached.map_err(|_| {
-            let log = self.log();
-            let lines: Vec<_> = log.lines().collect();
-            IncumbentError::NotReached {
-                what: what.to_owned(),
-                limit: LIMIT,
-                log: lines[lines.len().saturating_sub(TAIL)..].join("\n"),
-            }
+        reached.map_err(|_| IncumbentError::NotReached {
+            what: what.to_owned(),
+            limit: LIMIT,
+            log: self.last_words(),
         })
     }
 

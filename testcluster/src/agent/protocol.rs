@@ -60,6 +60,19 @@ pub enum Signal {
     Hup,
 }
 
+impl Signal {
+    /// Returns its name, as `kill` takes it.
+    pub(in super::super) const fn name(self) -> &'static str {
+        match self {
+            Self::Term => "SIGTERM",
+            Self::Kill => "SIGKILL",
+            Self::Stop => "SIGSTOP",
+            Self::Cont => "SIGCONT",
+            Self::Hup => "SIGHUP",
+        }
+    }
+}
+
 /// State of a process that the agent started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessInfo {

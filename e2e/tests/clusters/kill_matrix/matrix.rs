@@ -14,6 +14,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::runtime::wait::await_condition;
 use kube::runtime::wait::conditions::is_deleted;
 use serde_json::json;
+use testcluster::Signal;
 use testreports::Input;
 
 use crate::common::{full, options, say};
@@ -198,12 +199,9 @@ impl Matrix {
             }
             Point::ServersAfterSwitch => self.phase(MigrationPhase::is_settled).await,
         }
-        let killed = self.line().cluster.command("pkill");
-        let killed = { killed }
-            .args(["-9", "-x", "reports-server"])
-            .status()
-            .await;
-        assert!(killed.unwrap().success(), "no reports-server to kill");
+        let cluster = &self.line().cluster;
+        let killed = cluster.signal_program("reports-server", Signal::Kill).await;
+        assert!(killed.unwrap(), "no reports-server to kill");
     }
 
     /// Waits until a group is in such a phase.
