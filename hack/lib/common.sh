@@ -32,6 +32,12 @@ cargo_static() {
 		cargo "$1" --locked --target "$(static_triple)" "${@:2}"
 }
 
+# build_bins OPTION...: binaries of the workspace, such as --bins or --bin NAME. That no example is among
+# what is built has cargo give every crate the features that it has in tests, so that nothing is built twice.
+build_bins() {
+	cargo build --quiet --locked --manifest-path "$ROOT/Cargo.toml" --workspace --examples "$@"
+}
+
 # image_registry: the prefix of the project's images, which the code names alone.
 image_registry() {
 	sed -n 's/^pub const IMAGE_REGISTRY: &str = "\(.*\)";$/\1/p' "$ROOT/operator/src/names.rs" | grep . ||
