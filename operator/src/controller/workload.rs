@@ -3,13 +3,20 @@
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use kube::ResourceExt;
 
 /// Label of a pod with the template that it is of.
 const REVISION_LABEL: &str = "controller-revision-hash";
 /// The reasons for which a container waits in the ordinary course.
 const ORDINARY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+/// The codes of containers that were killed, by SIGKILL and SIGTERM: their last words do not tell of it.
+const KILLED: [i32; 2] = [137, 143];
+/// The kubelet's reason for an end with a code other than 0, whatever caused it.
+const NO_REASON: &str = "Error";
+/// The number of lines that say why a container ended: `pg_restore` has an error, a detail, a hint, the
+/// statement, and whoever writes to it the end of the pipe.
+const LAST_LINES: usize = 6;
 
 /// Returns whether the pods of the present template serve.
 #[must_use]
@@ -174,17 +181,11 @@ fn trouble(container: &ContainerStatus) -> Option<String> {
     let stuck = waiting.and_then(|waiting| waiting.reason.as_deref());
     let stuck = stuck.filter(|reason| !ORDINARY.contains(reason));
     if let Some(ended) = ended.filter(|ended| ended.exit_code != 0) {
-        let words = ended
-            .message
-            .as_deref()
-            .map(str::trim)
-            .filter(|words| !words.is_empty());
-        let reason = ended.reason.as_deref().unwrap_or("Error");
         return Some(format!(
             "container {} ended with code {}: {}",
             container.name,
             ended.exit_code,
-            words.unwrap_or(reason)
+            why_ended(ended)
         ));
     }
     let message = waiting
@@ -196,6 +197,30 @@ fn trouble(container: &ContainerStatus) -> Option<String> {
             container.name
         )
     })
+}
+
+/// Returns the reason of an end: where the container ended by itself, the last lines that it wrote for
+/// people. The message has the end of the whole log (`FallbackToLogsOnError`), of which our own is JSON.
+fn why_ended(ended: &ContainerStateTerminated) -> String {
+    let reason = ended.reason.as_deref().unwrap_or(NO_REASON);
+    if KILLED.contains(&ended.exit_code) {
+        let why = if reason == NO_REASON {
+            "killed"
+        } else {
+            reason
+        };
+        return why.to_owned();
+    }
+    let message = ended.message.as_deref().unwrap_or_default();
+    let lines: Vec<_> = message
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('{'))
+        .collect();
+    match lines[lines.len().saturating_sub(LAST_LINES)..] {
+        [] => reason.to_owned(),
+        ref last => last.join("; "),
+    }
 }
 
 fn scheduling_trouble(pod: &Pod) -> Option<String> {
@@ -263,9 +288,31 @@ mod tests {
         })),
         "pod p: container server ended with code 1: cannot open the database"
     )]
-    #[case::killed(
-        container(&json!({"lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}})),
+    #[case::crash_after_others_of_its_log(
+        container(&json!({"lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message":
+            "{\"level\":\"INFO\",\"message\":\"gate moved\"}\nreports-server: cannot open the database\n"}}})),
+        "pod p: container server ended with code 1: reports-server: cannot open the database"
+    )]
+    #[case::database(
+        container(&json!({"lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message":
+            "LOG:  a\nLOG:  b\nLOG:  c\nLOG:  d\nLOG:  unrecognized configuration parameter \"a\"\n\
+             FATAL:  configuration file contains errors\nLOG:  database system is shut down\n"}}})),
+        "pod p: container server ended with code 1: LOG:  b; LOG:  c; LOG:  d; LOG:  unrecognized configuration \
+         parameter \"a\"; FATAL:  configuration file contains errors; LOG:  database system is shut down"
+    )]
+    #[case::out_of_memory(
+        container(&json!({"lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "message":
+            "{\"level\":\"INFO\",\"message\":\"gate moved\"}\n"}}})),
         "pod p: container server ended with code 137: OOMKilled"
+    )]
+    #[case::killed(
+        container(&json!({"lastState": {"terminated": {"exitCode": 137, "reason": "Error", "message":
+            "{\"level\":\"INFO\",\"message\":\"gate moved\"}\n"}}})),
+        "pod p: container server ended with code 137: killed"
+    )]
+    #[case::silent(
+        container(&json!({"lastState": {"terminated": {"exitCode": 2, "reason": "Error"}}})),
+        "pod p: container server ended with code 2: Error"
     )]
     #[case::image(
         container(&json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}})),
