@@ -144,20 +144,22 @@ async fn a_local_process_is_reached_through_a_service(cluster: &Cluster) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
-    let process = cluster
-        .run(ProcessSpec::new("sleeper", "sleep").args(["600"]))
-        .unwrap();
+    let sleeper = ProcessSpec::new("sleeper", "sleep").args(["600"]);
+    let process = cluster.run(sleeper.clone()).unwrap();
     assert!(process.info().unwrap().resident_bytes > 0);
+    process.kill().await.unwrap();
+    assert!(process.info().unwrap().ended.unwrap().contains("signal: 9"));
+
+    let process = cluster.run(sleeper).unwrap();
     // A process of the same name outside, such as one of another cluster, gets nothing of it.
-    let mut outside = std::process::Command::new("sleep");
-    let mut outside = outside.arg("600").spawn().unwrap();
+    let mut outside = tokio::process::Command::new("sleep");
+    let mut outside = outside.arg("600").kill_on_drop(true).spawn().unwrap();
     assert!(cluster.signal_program("sleep", Signal::Kill).await.unwrap());
     process.wait().await.unwrap();
     assert!(process.info().unwrap().ended.unwrap().contains("signal: 9"));
     assert!(!cluster.signal_program("sleep", Signal::Kill).await.unwrap());
     assert!(outside.try_wait().unwrap().is_none());
-    outside.kill().unwrap();
-    outside.wait().unwrap();
+    outside.kill().await.unwrap();
 }
 
 async fn http_ok(address: SocketAddr) -> bool {

@@ -128,9 +128,9 @@ impl Incumbent {
     ///
     /// # Errors
     /// If the cluster has ended.
-    pub fn end_of_itself(&self) -> Result<Option<String>, IncumbentError> {
+    pub fn ending(&self) -> Result<Option<String>, IncumbentError> {
         let Some(process) = &self.process else {
-            return Ok(None);
+            return Ok(Some("it was stopped".to_owned()));
         };
         let ended = process.info()?.ended;
         Ok(ended.map(|how| format!("{how}\n{}", self.last_words())))

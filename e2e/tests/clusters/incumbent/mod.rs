@@ -383,7 +383,7 @@ async fn beside(ground: &Ground) {
     };
     let ended: Result<(), _> = tokio::time::timeout(BESIDE, watched).await;
     assert!(ended.is_err());
-    assert_eq!(ground.incumbent.end_of_itself().unwrap(), None);
+    assert_eq!(ground.incumbent.ending().unwrap(), None);
 }
 
 /// The incumbent is ended and started again: it gives no APIService away, and its own migration, which
