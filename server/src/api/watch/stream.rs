@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::frame;
-use super::schedule::Schedule;
+use super::schedule::{self, Schedule};
 use super::transition;
 use crate::api::options::ListOptions;
 use crate::api::view::View;
@@ -90,6 +90,7 @@ impl Watch {
                     return Ok(false);
                 }
                 Next::Last => {
+                    self.turn().await;
                     self.fill_last(out)?;
                     return Ok(false);
                 }
@@ -127,6 +128,15 @@ impl Watch {
             }
         }
         Ok(())
+    }
+
+    /// Waits until this watch may end: all watches of the resource are to end now.
+    async fn turn(&self) {
+        let turn = schedule::turn(Instant::now());
+        tokio::select! {
+            () = self.shutdown.cancelled() => {}
+            () = sleep_until(self.schedule.end.min(turn)) => {}
+        }
     }
 
     /// Appends the end: the CRD serves the resource from now on. The stored objects were written to
