@@ -157,6 +157,13 @@ impl Cluster {
         self.state.logs()
     }
 
+    /// Returns the directory of the logs of pods, of which the kubelet keeps one of each:
+    /// `NAMESPACE_NAME_UID/CONTAINER/N.log`. A cluster without a node has none.
+    #[must_use]
+    pub fn pod_logs(&self) -> PathBuf {
+        self.state.pod_logs()
+    }
+
     /// Returns the id of the process whose end is the cluster's; its network and mount namespaces
     /// are the cluster's (`nsenter -t PID --net`).
     #[must_use]

@@ -31,7 +31,7 @@ struct Args {
     /// Leave the cluster for a look.
     #[arg(long)]
     keep: bool,
-    /// Folder for the audit log and Kyverno's logs.
+    /// Folder for the audit log and the logs of Kyverno and the servers.
     #[arg(long, env = "KYVERNO_LOGS", default_value = "kyverno-logs")]
     logs: PathBuf,
     /// Folder with Kyverno's images and manifests.
@@ -63,7 +63,10 @@ async fn run(args: Args) -> anyhow::Result<bool> {
     let (driver, outcome) = Box::pin(kyverno::run(line(&args), &options, say)).await?;
     println!("\n{outcome}");
     command::write(args.json.as_deref(), &outcome.to_json())?;
-    println!("Audit log and Kyverno's logs: {}", options.logs.display());
+    println!(
+        "Audit log, logs of Kyverno and of the servers: {}",
+        options.logs.display()
+    );
     if args.keep {
         let name = driver.cluster().name();
         command::kept(&name, "get pods -A");

@@ -1,4 +1,4 @@
-//! The logs of Kyverno's controllers.
+//! The logs of Kyverno's controllers, and of the operators, the servers and their database.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,6 +9,7 @@ use std::process::Stdio;
 use tokio::process::Child;
 
 use super::{CONTROLLERS, KyvernoError, NAMESPACE};
+use crate::takeover::OPERATOR_NAMESPACE;
 use testcluster::Cluster;
 
 /// A task that follows the logs into files as long as it lives.
@@ -57,6 +58,39 @@ impl Logs {
         }
         Ok(lines)
     }
+}
+
+/// Copies the logs of the pods that serve the reports into `folder`, as `POD_CONTAINER.N.log`.
+///
+/// # Errors
+/// If a log cannot be copied.
+pub fn copy_ours(cluster: &Cluster, folder: &Path) -> Result<(), KyvernoError> {
+    let prefix = format!("{OPERATOR_NAMESPACE}_");
+    for pod in names(&cluster.pod_logs())? {
+        let Some(name) = pod.strip_prefix(&prefix).and_then(|of| of.rsplit_once('_')) else {
+            continue;
+        };
+        let containers = cluster.pod_logs().join(&pod);
+        for container in names(&containers)? {
+            for log in names(&containers.join(&container))? {
+                let from = containers.join(&container).join(&log);
+                let to = folder.join(format!("{}_{container}.{log}", name.0));
+                std::fs::copy(&from, &to).map_err(KyvernoError::file(&from))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the names in a folder.
+fn names(folder: &Path) -> Result<Vec<String>, KyvernoError> {
+    let failed = KyvernoError::file(folder);
+    let entries = std::fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let entries = entries.map_err(failed)?;
+    let names = entries.iter().map(|entry| entry.file_name());
+    Ok(names
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect())
 }
 
 /// Longest text of a line.

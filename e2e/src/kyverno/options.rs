@@ -10,7 +10,7 @@ use super::install::Parts;
 pub struct KyvernoOptions {
     /// The parts that `hack/lib/kyverno.sh` built.
     pub parts: Parts,
-    /// Folder for the audit log and the logs of Kyverno.
+    /// Folder for the audit log and the logs of Kyverno and the servers.
     pub logs: PathBuf,
     /// Number of times that the groups go to the server and back, before they go there once more.
     pub rounds: u32,

@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use super::audit::{self, Audit, EPHEMERAL};
 use super::check::{self, Found};
 use super::churn::Churn;
-use super::logs::Logs;
+use super::logs::{self, Logs};
 use super::metrics::{self, Drops};
 use super::outcome::{Counter, Gaps, Switch};
 use super::{CONTROLLERS, KyvernoError, KyvernoOptions, NAMESPACE, Outcome, Silent, install};
@@ -78,7 +78,7 @@ pub async fn run(
     let takeover = Takeover::prepare(line, say.clone()).await?;
     install::install(&takeover.cluster, &options.parts, &say).await?;
     let driver = NodeDriver::start(takeover).await?;
-    let logs = Logs::follow(driver.cluster(), &options.logs)?;
+    let followed = Logs::follow(driver.cluster(), &options.logs)?;
     let client = driver.cluster().client().await?;
     say("beginning the churn");
     let mut run = Run {
@@ -91,7 +91,8 @@ pub async fn run(
     };
     run.switches(options, &mut outcome, log).await?;
     run.end(&mut outcome).await?;
-    outcome.legacy = logs.lines_with(LEGACY)?;
+    outcome.legacy = followed.lines_with(LEGACY)?;
+    logs::copy_ours(run.driver.cluster(), &options.logs)?;
     outcome.seconds = started.elapsed().as_secs_f64();
     Ok((run.driver, outcome))
 }
