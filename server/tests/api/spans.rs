@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use tracing::Subscriber;
 use tracing::span::{Attributes, Id};
+use tracing::subscriber::NoSubscriber;
+use tracing::{Dispatch, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -31,6 +32,9 @@ impl Spans {
 
 #[tokio::test]
 async fn each_write_waits_for_its_commit_in_a_span() {
+    // While there is one dispatcher alone, a span that another thread meets first is decided on by that
+    // thread's, which is none, and is recorded nowhere from then on.
+    let _second = Dispatch::new(NoSubscriber::new());
     let spans = Spans::default();
     let layers = tracing_subscriber::registry().with(spans.clone());
     let _guard = layers.set_default();

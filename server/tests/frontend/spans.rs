@@ -6,7 +6,8 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode as SpanStatus;
 use prost::Message;
 use serde_json::json;
 use traces::{MAX_RATE, Traces};
-use tracing::subscriber::DefaultGuard;
+use tracing::Dispatch;
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -20,11 +21,13 @@ const SENDER: &str = "00f067aa0ba902b7";
 const PATH: &str = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/a/policyreports/b";
 const NAME: &str = "GET /apis/wgpolicyk8s.io/{version}/namespaces/{namespace}/policyreports/{name}";
 
-/// Has the spans of this thread, on which the test's server runs, go to `traces`.
-fn traced(traces: &Traces) -> DefaultGuard {
-    tracing_subscriber::registry()
-        .with(traces.layer())
-        .set_default()
+/// Has the spans of this thread, on which the test's server runs, go to `traces`, while both parts of
+/// the answer live: while there is one dispatcher alone, a span that another thread meets first is
+/// decided on by that thread's, which is none, and is recorded nowhere from then on.
+fn traced(traces: &Traces) -> (DefaultGuard, Dispatch) {
+    let second = Dispatch::new(NoSubscriber::new());
+    let layers = tracing_subscriber::registry().with(traces.layer());
+    (layers.set_default(), second)
 }
 
 /// Returns a `traceparent` whose sender records its trace.
