@@ -78,14 +78,15 @@ impl Cluster {
         // By the process ids of the cluster: those of the caller are of every cluster on the machine.
         let mut command = tokio::process::Command::from(self.shell());
         command.args(["pkill", "--signal", signal.name(), "--exact", program]);
-        let status = command.status().await.context(|| "run pkill".to_owned())?;
-        match status.code() {
+        let output = command.output().await.context(|| "run pkill".to_owned())?;
+        match output.status.code() {
             Some(0) => Ok(true),
-            Some(1) => Ok(false),
+            // The same code as of a namespace that cannot be entered, which is said in words.
+            Some(1) if output.stderr.is_empty() => Ok(false),
             _ => Err(Error::Command {
                 command: format!("pkill {program}"),
-                status: status.to_string(),
-                stderr: String::new(),
+                status: output.status.to_string(),
+                stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
             }),
         }
     }

@@ -200,7 +200,7 @@ fn trouble(container: &ContainerStatus) -> Option<String> {
 }
 
 /// Returns the reason of an end: where the container ended by itself, the last lines that it wrote for
-/// people. The message has the end of the whole log (`FallbackToLogsOnError`), of which our own is JSON.
+/// people. The message has the end of the whole log (`FallbackToLogsOnError`).
 fn why_ended(ended: &ContainerStateTerminated) -> String {
     let reason = ended.reason.as_deref().unwrap_or(NO_REASON);
     if KILLED.contains(&ended.exit_code) {
@@ -215,12 +215,19 @@ fn why_ended(ended: &ContainerStateTerminated) -> String {
     let lines: Vec<_> = message
         .lines()
         .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('{'))
+        .filter(|line| !line.is_empty() && !is_of_the_log(line))
         .collect();
     match lines[lines.len().saturating_sub(LAST_LINES)..] {
         [] => reason.to_owned(),
         ref last => last.join("; "),
     }
+}
+
+/// Returns whether one of our programs wrote this line to its log: as JSON, or as text that begins
+/// with the time.
+fn is_of_the_log(line: &str) -> bool {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    line.starts_with('{') || first.parse::<jiff::Timestamp>().is_ok()
 }
 
 fn scheduling_trouble(pod: &Pod) -> Option<String> {
@@ -291,6 +298,11 @@ mod tests {
     #[case::crash_after_others_of_its_log(
         container(&json!({"lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message":
             "{\"level\":\"INFO\",\"message\":\"gate moved\"}\nreports-server: cannot open the database\n"}}})),
+        "pod p: container server ended with code 1: reports-server: cannot open the database"
+    )]
+    #[case::crash_after_others_of_its_log_as_text(
+        container(&json!({"lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message":
+            "2026-11-28T16:23:31.915016Z  INFO server: gate moved\nreports-server: cannot open the database\n"}}})),
         "pod p: container server ended with code 1: reports-server: cannot open the database"
     )]
     #[case::database(
