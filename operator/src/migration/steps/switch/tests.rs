@@ -1,0 +1,168 @@
+//! The confirmation of a switch, and what giving one up leaves in a fake cluster.
+
+use std::sync::{Arc, Mutex};
+
+use json_patch::Patch;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::apiservice::{self, Holder};
+use crate::migration::cluster::wire::SERVER_HEADER;
+use crate::migration::context::fixtures::context;
+use crate::migration::observe::state::{Crd, Notes};
+use crate::migration::plan::tests as states;
+use crate::testing::{Received, pair};
+
+const SERVICE: &str = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha2.wgpolicyk8s.io";
+const GATE: &str = "/apis/control.reports-server.io/v1alpha1/storedresources/\
+                    policyreports.wgpolicyk8s.io/gate";
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+const GUARD: &str = "reports-server-predecessor.wgpolicyk8s.io";
+
+/// A cluster with one APIService.
+struct Fake {
+    service: Value,
+    /// Method and path of each write, and the state that a gate is given.
+    writes: Vec<String>,
+}
+
+impl Fake {
+    fn answer(&mut self, request: Received) {
+        let path = request.path.split('?').next().unwrap().to_owned();
+        let method = request.method.clone();
+        let mut body = request.body.clone();
+        if method != "GET" {
+            let state = body["spec"]["state"].as_str().unwrap_or_default();
+            let write = format!("{method} {path} {state}");
+            self.writes.push(write.trim_end().to_owned());
+        }
+        if path == SERVICE {
+            if method == "PATCH" {
+                let changes: Patch = serde_json::from_value(body).unwrap();
+                json_patch::patch(&mut self.service, &changes).unwrap();
+            }
+            body = self.service.clone();
+        }
+        request.answer(200, &body);
+    }
+}
+
+/// Returns an APIService as it is before a switch.
+fn before(service: &Value, owners: &Value) -> Value {
+    let value = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": "v1alpha2.wgpolicyk8s.io", "resourceVersion": "7", "uid": "u",
+            "ownerReferences": owners},
+        "spec": {"group": "wgpolicyk8s.io", "version": "v1alpha2",
+            "groupPriorityMinimum": 100, "versionPriority": 100, "service": service}});
+    let read: APIService = serde_json::from_value(value).unwrap();
+    serde_json::to_value(read).unwrap()
+}
+
+/// Gives up the switch of a group whose APIService was `before`; returns the cluster
+/// afterwards.
+async fn undone(before: &Value, notes: Notes, crd: Option<Crd>) -> Fake {
+    let (client, mut server) = pair();
+    let cx = context(&client);
+    let (ours, pem) = (&cx.target.service, cx.target.ca_bundle.as_slice());
+    let read: APIService = serde_json::from_value(before.clone()).unwrap();
+    let patch = apiservice::takeover_patch(&read, ours, pem, &BTreeMap::new());
+    let mut service = before.clone();
+    json_patch::patch(&mut service, &patch).unwrap();
+    let fake = Arc::new(Mutex::new(Fake {
+        service,
+        writes: Vec::new(),
+    }));
+    let answering = Arc::clone(&fake);
+    let task = tokio::spawn(async move {
+        while let Some(request) = server.next_if_any().await {
+            answering.lock().unwrap().answer(request);
+        }
+    });
+    let gate = GateState::Held;
+    let o = Observed {
+        resources: vec![states::resource("policyreports", gate, false, crd)],
+        versions: vec![states::version(Holder::Ours)],
+        notes,
+        ..Observed::default()
+    };
+    undo_unopened(&cx, &o).await.unwrap();
+    task.abort();
+    let mut fake = fake.lock().unwrap();
+    Fake {
+        service: fake.service.take(),
+        writes: std::mem::take(&mut fake.writes),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_stood_still_asks_once_more_before_anything_is_undone() {
+    let (client, mut server) = pair();
+    let wire = Wire::new(client);
+    let question = async move { confirm_at(&wire, "/apis/g.io/v1", "v1", "a").await };
+    let asking = tokio::spawn(question);
+    server.next().await.refuse(404, "NotFound");
+    tokio::time::advance(CONFIRM * 2).await;
+    server.next().await.answer_with(SERVER_HEADER, &json!({}));
+    asking.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_not_confirmed() {
+    let (client, mut server) = pair();
+    let refusing = tokio::spawn(async move { server.refuse_all(503, "Unavailable").await });
+    let asked = confirm_at(&Wire::new(client), "/apis/g.io/v1", "v1", "a").await;
+    assert!(matches!(asked, Err(SwitchError::NotConfirmed { .. })));
+    refusing.abort();
+}
+
+#[tokio::test]
+async fn a_predecessor_gets_its_apiservices_back_as_they_were_and_may_write_them() {
+    let service = json!({"namespace": "other", "name": "reports-server", "port": 443});
+    let owners = json!([{"apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole", "name": "reports-server", "uid": "r"}]);
+    let before = before(&service, &owners);
+    let notes = Notes {
+        can_return: true,
+        ..Notes::default()
+    };
+    let after = undone(&before, notes, None).await;
+    assert_eq!(after.service["spec"], before["spec"]);
+    let owners = &after.service["metadata"]["ownerReferences"];
+    assert_eq!(*owners, before["metadata"]["ownerReferences"]);
+    let expected = [
+        format!("PATCH {SERVICE}"),
+        format!("DELETE {ADMISSION}/validatingadmissionpolicybindings/{GUARD}"),
+        format!("DELETE {ADMISSION}/validatingadmissionpolicies/{GUARD}"),
+        format!("PUT {GATE} Closed"),
+    ];
+    assert_eq!(after.writes, expected);
+}
+
+#[tokio::test]
+async fn the_apiservices_of_crds_are_deleted_for_the_kube_apiserver_to_make_anew() {
+    let before = before(&Value::Null, &Value::Null);
+    let after = undone(&before, Notes::default(), None).await;
+    let expected = [format!("DELETE {SERVICE}"), format!("PUT {GATE} Closed")];
+    assert_eq!(after.writes, expected);
+}
+
+#[tokio::test]
+async fn lost_watches_are_noted_before_a_drained_switch_is_given_up() {
+    let before = before(&Value::Null, &Value::Null);
+    let since = Timestamp::UNIX_EPOCH;
+    let switched = || Notes {
+        switched_at: Some(since),
+        ..Notes::default()
+    };
+    let crd = states::crd("policyreports");
+    let noted = |write: &String| write.contains("/configmaps/");
+    let after = undone(&before, switched(), Some(crd.clone())).await;
+    assert!(!after.writes.iter().any(noted), "{:?}", after.writes);
+    let drained = states::with_door(&crd, &since.to_string());
+    let after = undone(&before, switched(), Some(drained)).await;
+    let released = format!("DELETE {SERVICE}");
+    let at = after.writes.iter().position(|write| *write == released);
+    let told = after.writes.iter().position(noted);
+    assert!(told.is_some() && told < at, "{:?}", after.writes);
+}
