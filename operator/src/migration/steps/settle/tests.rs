@@ -1,0 +1,96 @@
+//! The times of the looks for late writes, and what is reported of them.
+
+use crds::v1alpha1::spec::ApiOwner;
+
+use super::*;
+use crate::migration::plan::target::GroupTarget;
+use crate::migration::plan::tests as states;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).unwrap()
+}
+
+fn switched(window: u64) -> (Observed, GroupTarget) {
+    let mut o = Observed::default();
+    o.notes.switched_at = Some(at(0));
+    let mut target = states::target();
+    target.settings.drain_window = Duration::from_secs(window);
+    (o, target)
+}
+
+#[test]
+fn the_window_is_counted_from_the_switch_whoever_looks() {
+    let (o, target) = switched(60);
+    assert_eq!(due::drained(&o, &target), Some(at(60)));
+    let (o, target) = switched(0);
+    assert_eq!(due::drained(&o, &target), None);
+}
+
+#[test]
+fn a_group_that_is_to_go_back_does_not_wait_for_the_window() {
+    let (o, mut target) = switched(60);
+    target.owner = ApiOwner::Crd;
+    assert_eq!(due::drained(&o, &target), None);
+    let (mut o, target) = switched(60);
+    o.reverted = Some("the soak".to_owned());
+    assert_eq!(due::drained(&o, &target), None);
+}
+
+#[test]
+fn the_last_look_begins_after_the_window() {
+    let seconds = Duration::from_secs;
+    let window = Some(at(60));
+    assert_eq!(next(window, at(0), seconds(1)), Some(at(6)));
+    assert_eq!(next(window, at(0), seconds(3)), Some(at(15)));
+    assert_eq!(next(window, at(56), seconds(2)), Some(at(60)));
+    assert_eq!(next(window, at(56), seconds(9)), Some(at(65)));
+    assert_eq!(next(window, at(60), seconds(1)), None);
+    assert_eq!(next(None, at(0), seconds(1)), None);
+}
+
+#[test]
+fn a_look_that_is_due_belongs_to_its_switch() {
+    let reported = Reported {
+        switched_at: Some(at(0)),
+        next: Some(at(6)),
+        ..Reported::default()
+    };
+    assert_eq!(reported.next(Some(at(0))), Some(at(6)));
+    assert_eq!(reported.next(Some(at(1))), None);
+}
+
+fn identity(name: &str, version: u64) -> Identity {
+    Identity {
+        key: Key {
+            namespace: "n".to_owned(),
+            name: name.to_owned(),
+        },
+        uid: "u".to_owned(),
+        version,
+    }
+}
+
+#[test]
+fn what_is_found_at_every_look_is_told_once_a_switch() {
+    let missed = || Missed {
+        written: vec![identity("taken over", 1), identity("dropped", 2)],
+        deleted: vec![identity("gone", 3)],
+        kept: vec![identity("kept", 4)],
+    };
+    let mut reported = Reported::default();
+    reported.begin(Some(at(0)));
+    assert_eq!(reported.news("r", missed()), missed());
+    let dropped = [identity("dropped", 2).key, identity("kept", 4).key];
+    reported.note("r", &missed(), &dropped);
+    reported.begin(Some(at(0)));
+    let again = reported.news("r", missed());
+    assert_eq!(again.written, [identity("taken over", 1)]);
+    assert_eq!((again.deleted.len(), again.kept.len()), (1, 0));
+    assert_eq!(reported.news("other", missed()), missed());
+    // Written once more, it is news.
+    let mut later = missed();
+    later.written = vec![identity("dropped", 9)];
+    assert_eq!(reported.news("r", later.clone()).written, later.written);
+    reported.begin(Some(at(5)));
+    assert_eq!(reported.news("r", missed()), missed());
+}
