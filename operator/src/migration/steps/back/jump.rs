@@ -1,0 +1,87 @@
+//! The jump: the counter goes above all that is written back of what was before it.
+
+use futures::future::try_join_all;
+
+use super::error::BackError;
+use super::writers::{resumed, total, waiting};
+use super::{Back, Doors, FOLLOW, ROOM};
+use crate::migration::cluster::revisions;
+use crate::migration::plan::step::StepName;
+use crate::migration::steps::writeback::Writer;
+
+/// The number of times that the caches begin anew because clients have written more, and that the
+/// counter jumps.
+const ATTEMPTS: u32 = 5;
+/// Changes that may be left for the hold.
+const REST: usize = 100;
+/// Changes that may wait for the next pass; fewer are not worth another one.
+const FEW: usize = 50;
+/// Most passes before the jump. Each is as long as what was written during the one before, so they
+/// grow shorter unless etcd takes writes more slowly than we do.
+const PASSES: u32 = 20;
+/// The distance of the jump beyond what is known to be written, for what others write to etcd.
+const MARGIN: u64 = 200;
+
+impl Back<'_> {
+    /// Writes until little is left, then lets the counter jump above it, and etcd follow. If much
+    /// is written while etcd follows, the counter jumps again. What is left is written in the hold.
+    pub(super) async fn jump(
+        &self,
+        writers: &mut [Writer<'_>],
+        doors: &mut Doors,
+    ) -> Result<(), BackError> {
+        let mut room = ROOM;
+        for _ in 0..ATTEMPTS {
+            self.catch_up(writers).await?;
+            if self.counter().await? + MARGIN < doors.caches {
+                break;
+            }
+            *doors = self.open_door(room).await?;
+            // The doors are open: the message is that of the step again.
+            let step = StepName::BackBurn;
+            self.cx.show(step, step.phase());
+            room *= 2;
+        }
+        doors.resumed = resumed(writers);
+        for _ in 0..ATTEMPTS {
+            self.jump_once(writers).await?;
+            if waiting(writers) <= REST {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the counter jump above all that is known to be written, writes it, and lets etcd
+    /// follow.
+    async fn jump_once(&self, writers: &mut [Writer<'_>]) -> Result<(), BackError> {
+        let revision = revisions::newest(self.endpoints).await?;
+        let known = self.counter().await?.max(revision);
+        let goal = known + MARGIN + 2 * waiting(writers) as u64;
+        for writer in writers.iter() {
+            writer.cut(goal);
+        }
+        self.raise_counter(goal).await?;
+        let each = writers.iter_mut().map(|w| w.pass_before_cut(goal, FOLLOW));
+        total(try_join_all(each).await?)?;
+        if revisions::newest(self.endpoints).await? > goal {
+            return Err(BackError::Outgrown);
+        }
+        // What clients write meanwhile is little against what is burnt.
+        self.raise_revision(goal).await?;
+        let counter = self.counter().await?;
+        self.raise_revision(counter).await
+    }
+
+    /// Makes passes until few changes are left.
+    async fn catch_up(&self, writers: &mut [Writer<'_>]) -> Result<(), BackError> {
+        for _ in 0..PASSES {
+            if waiting(writers) <= FEW {
+                break;
+            }
+            let each = writers.iter_mut().map(Writer::pass);
+            total(try_join_all(each).await?)?;
+        }
+        Ok(())
+    }
+}
