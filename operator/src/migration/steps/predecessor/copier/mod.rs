@@ -1,86 +1,34 @@
 //! The task that copies one resource.
 
-use std::collections::HashSet;
+mod compare;
+mod error;
+mod read;
+mod send;
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
-use crds::control::{
-    API_VERSION, GateSpec, GateState, ImportBatch, ImportItem, ImportMode, ImportType,
-};
-use crds::v1alpha1::spec::Verification;
-use serde_json::{Value, json};
+use crds::control::{API_VERSION, GateSpec, GateState, ImportBatch, ImportMode};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+pub use self::error::CopyError;
+use self::error::QUIET_WITHIN;
+use super::Source;
 use super::streams::{Sealed, StreamEvent, Streams};
-use super::table::{Change, Table, identify};
-use super::{Source, lists};
+use super::table::{Change, Table};
 use crate::migration::cluster::control::retry;
-use crate::migration::cluster::endpoints::{Endpoint, EndpointsError};
-use crate::migration::cluster::pages::{self, Key};
 use crate::migration::cluster::revisions;
-use crate::migration::cluster::wire::WireError;
-
 use crate::migration::plan::verified::Verified;
-use crate::migration::steps::diff::{self, Difference};
-use crate::migration::steps::mirror::batch::{Batcher, Entry, json_size};
 use crate::migration::steps::mirror::{self, Progress, WatchState};
-use crate::migration::steps::verify::{self, VerifyError};
+use crate::migration::steps::verify::VerifyError;
+
 /// The time for which a batch is tried while the server cannot be reached.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// Pages that may wait between the list and the copy.
-const PAGES: usize = 2;
-/// The number of times that a comparison is begun anew because it found something that the watches
-/// had not told.
-const ROUNDS: u32 = 5;
 /// The silence of all watches after which writes under way count as done.
 const QUIET: Duration = Duration::from_millis(500);
-/// The time that is allowed for that silence.
-const QUIET_WITHIN: Duration = Duration::from_secs(10);
-
-/// The reason why a copy has ended.
-#[derive(Debug, thiserror::Error)]
-pub enum CopyError {
-    /// A request failed for good.
-    #[error(transparent)]
-    Wire(#[from] WireError),
-    /// The kube-apiservers are not known.
-    #[error(transparent)]
-    Endpoints(#[from] EndpointsError),
-    /// An object cannot be stored.
-    #[error(
-        "the server to take over from has objects of {resource} without name or uid, such as \
-         {example}; delete them there"
-    )]
-    Unusable {
-        /// Plural name.
-        resource: String,
-        /// The first of these objects.
-        example: String,
-    },
-    /// Nobody can tell any more which writes the predecessor got.
-    #[error("{0} while the switch was under way")]
-    Cut(String),
-    /// Requests still reach the predecessor.
-    #[error(
-        "clients still write {resource} to the server that the group is taken over from, \
-         {} s after its APIServices were switched",
-        QUIET_WITHIN.as_secs()
-    )]
-    Busy {
-        /// Plural name.
-        resource: String,
-    },
-    /// An APIService was led elsewhere.
-    #[error(
-        "an APIService was pointed back to the other server during the switch; name that server's \
-         account in spec.apis[].from.server.serviceAccount"
-    )]
-    TakenBack,
-    /// The task is gone; its progress names the reason.
-    #[error("the copy of {0} has ended")]
-    Gone(String),
-}
 
 /// The result of a copy when the predecessor is not asked any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -362,236 +310,6 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// Returns an object as a CRD would have given it: with apiVersion and kind.
-    fn complete(&mut self, mut object: Value) -> Value {
-        let mirror::Source { group, version, .. } = &self.source.common;
-        if let Some(map) = object.as_object_mut() {
-            map.insert("apiVersion".to_owned(), json!(format!("{group}/{version}")));
-            map.insert("kind".to_owned(), json!(self.source.kind));
-        }
-        self.theirs = pages::version(&object).unwrap_or_default().max(self.theirs);
-        if identify(&object).is_none() {
-            let named = object["metadata"].to_string();
-            self.unusable
-                .get_or_insert(named.chars().take(200).collect());
-        }
-        object
-    }
-
-    /// Reads everything while the watches go on, and returns the number of changes that they had
-    /// not told.
-    async fn pass(&mut self, streams: &mut Streams) -> Result<usize, CopyError> {
-        let Some(endpoint) = self.source.common.endpoints.all.first() else {
-            return Ok(0);
-        };
-        self.table.begin_list();
-        let read = self.read(endpoint, streams).await;
-        let found = match read {
-            Ok(found) => found,
-            Err(error) => {
-                self.table.give_up_list();
-                return Err(error);
-            }
-        };
-        let gone = self.table.end_list();
-        let found = found + gone.len();
-        self.waiting.extend(gone);
-        self.flush().await?;
-        if let Some(example) = self.unusable.take() {
-            let resource = self.source.common.plural.clone();
-            return Err(CopyError::Unusable { resource, example });
-        }
-        let total = self.table.objects().len() as u64;
-        self.progress.send_modify(|p| p.total = Some(total));
-        Ok(found)
-    }
-
-    async fn read(
-        &mut self,
-        endpoint: &Endpoint,
-        streams: &mut Streams,
-    ) -> Result<usize, CopyError> {
-        let (sender, mut pages) = mpsc::channel(PAGES);
-        let source = self.source;
-        let list = lists::list(source, endpoint, &sender);
-        tokio::pin!(list);
-        let (mut found, mut bytes, mut listed) = (0, 0, false);
-        loop {
-            tokio::select! {
-                event = streams.next() => {
-                    self.handle(event)?;
-                    self.hear_all(streams)?;
-                }
-                Some(page) = pages.recv() => {
-                    for object in page {
-                        bytes += json_size(&object) as u64;
-                        let object = self.complete(object);
-                        let change = self.table.listed(object);
-                        found += usize::from(change.is_some());
-                        self.waiting.extend(change);
-                    }
-                }
-                done = &mut list, if !listed => {
-                    done?;
-                    listed = true;
-                }
-            }
-            if listed && pages.is_empty() {
-                self.progress.send_modify(|p| p.bytes = bytes);
-                return Ok(found);
-            }
-            self.flush().await?;
-        }
-    }
-
-    /// Sends the waiting changes to the server.
-    async fn flush(&mut self) -> Result<(), CopyError> {
-        let mut batcher = Batcher::new(self.source.common.page_size);
-        let (mut sent, mut given) = (Vec::new(), HashSet::new());
-        self.version += u64::from(!self.waiting.is_empty());
-        for change in std::mem::take(&mut self.waiting) {
-            let (entry, key) = self.entry(change, &mut given);
-            let size = entry.size();
-            if !batcher.fits(size) {
-                self.send(&mut batcher, &mut sent).await?;
-            }
-            batcher.push(entry, size);
-            sent.push(key);
-        }
-        self.send(&mut batcher, &mut sent).await
-    }
-
-    /// Returns a change with its version: states of different objects may share one, a deletion has
-    /// its own.
-    fn entry(&mut self, change: Change, given: &mut HashSet<Key>) -> (Entry, (Key, u64)) {
-        let key = match &change {
-            Change::State(object) => identify(object).map(|(key, _)| key).unwrap_or_default(),
-            Change::Gone { key, .. } => key.clone(),
-        };
-        let deletion = matches!(change, Change::Gone { .. });
-        if !given.insert(key.clone()) || deletion {
-            self.version += 1;
-            *given = HashSet::from([key.clone()]);
-        }
-        let version = self.version;
-        let entry = match change {
-            Change::State(mut object) => {
-                object["metadata"]["resourceVersion"] = json!(version.to_string());
-                if self.mode == ImportMode::Straggler {
-                    Entry::Event(ImportType::Modified, object)
-                } else {
-                    Entry::Object(object)
-                }
-            }
-            Change::Gone { uid, .. } => {
-                let object = self.last_state(&key, &uid, version);
-                Entry::Event(ImportType::Deleted, object)
-            }
-        };
-        (entry, (key, version))
-    }
-
-    /// Returns a deleted object, as far as the server needs it.
-    fn last_state(&self, key: &Key, uid: &str, version: u64) -> Value {
-        let mirror::Source {
-            group,
-            version: served,
-            ..
-        } = &self.source.common;
-        let mut metadata =
-            json!({"name": key.name, "uid": uid, "resourceVersion": version.to_string()});
-        if !key.namespace.is_empty() {
-            metadata["namespace"] = json!(key.namespace);
-        }
-        json!({"apiVersion": format!("{group}/{served}"), "kind": self.source.kind,
-            "metadata": metadata})
-    }
-
-    async fn send(
-        &mut self,
-        batcher: &mut Batcher,
-        sent: &mut Vec<(Key, u64)>,
-    ) -> Result<(), CopyError> {
-        let Some((mut batch, _)) = batcher.take() else {
-            return Ok(());
-        };
-        batch.mode = self.mode;
-        let mirror::Source {
-            control,
-            stored,
-            group,
-            plural,
-            pacer,
-            metrics,
-            ..
-        } = &self.source.common;
-        if !self.progress.borrow().listed {
-            pacer.turn().await;
-        }
-        let count = batch.items.len() as u64;
-        retry(PATIENCE, || control.import(stored, &batch)).await?;
-        // What was copied stands for no copy in etcd: nobody is to miss it there.
-        let unmark = unmark(&batch);
-        retry(PATIENCE, || control.import(stored, &unmark)).await?;
-        metrics.copied(group, plural, count);
-        for (key, version) in sent.drain(..) {
-            self.table.imported(&key, version);
-        }
-        let version = self.version;
-        self.progress.send_modify(|p| {
-            p.copied += count;
-            p.position = version;
-        });
-        Ok(())
-    }
-
-    /// Compares the predecessor with what was copied, and that with what our server has. The outer
-    /// error ends the copy.
-    async fn verify(
-        &mut self,
-        streams: &mut Streams,
-    ) -> Result<Result<Verified, VerifyError>, CopyError> {
-        let resource = self.source.common.plural.clone();
-        let mut rounds = 1;
-        loop {
-            let found = self.pass(streams).await?;
-            if found == 0 {
-                break;
-            }
-            if rounds == ROUNDS {
-                let named = vec!["the watches report other objects than the lists".to_owned()];
-                return Ok(Err(VerifyError::Differs {
-                    resource,
-                    count: found,
-                    named,
-                }));
-            }
-            rounds += 1;
-        }
-        let ours = self.table.objects().iter().map(|(key, held)| {
-            let side = diff::Side {
-                uid: held.uid.as_str().into(),
-                version: held.version,
-                checksum: Some(held.checksum),
-                as_imported: true,
-            };
-            (key.clone(), side)
-        });
-        let ours: diff::Snapshot = ours.collect();
-        let source = &self.source.common;
-        let (differing, verified) =
-            verify::compare(source, ours, u64::MAX, Verification::Full).await?;
-        if differing.is_empty() {
-            return Ok(Ok(verified));
-        }
-        let named = diff::name_first(differing.iter(), Difference::describe);
-        Ok(Err(VerifyError::Differs {
-            resource,
-            count: differing.len(),
-            named,
-        }))
-    }
-
     /// Waits until the watches are quiet.
     async fn drain(&mut self, streams: &mut Streams) -> Result<Drained, CopyError> {
         let until = Instant::now() + QUIET_WITHIN;
@@ -615,24 +333,6 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Returns the batch that takes the marks of a batch away.
-fn unmark(batch: &ImportBatch) -> ImportBatch {
-    let bare = |item: &ImportItem| {
-        let meta = &item.object["metadata"];
-        let metadata = json!({"namespace": meta["namespace"], "name": meta["name"],
-            "uid": meta["uid"]});
-        ImportItem {
-            type_: ImportType::Object,
-            object: json!({"metadata": metadata}),
-        }
-    };
-    ImportBatch {
-        mode: ImportMode::Pruned,
-        items: batch.items.iter().map(bare).collect(),
-        ..empty_batch()
-    }
-}
-
 /// Returns a batch without any items.
 pub fn empty_batch() -> ImportBatch {
     ImportBatch {
@@ -641,6 +341,3 @@ pub fn empty_batch() -> ImportBatch {
         ..ImportBatch::default()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,9 +3,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use crds::control::ImportResult;
+use crds::control::{ImportItem, ImportResult, ImportType};
 use prometheus_client::registry::Registry;
 use rstest::rstest;
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::*;
