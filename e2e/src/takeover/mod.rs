@@ -8,10 +8,10 @@ mod install;
 pub mod load;
 mod measure;
 mod operators;
+mod options;
 mod outcome;
+mod status;
 
-use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -27,13 +27,16 @@ use serde_json::{Value, json};
 pub use database::Database;
 pub use error::TakeoverError;
 pub use measure::{COUNT_PERIOD, Measures};
+pub use options::TakeoverOptions;
 pub use outcome::Outcome;
+pub use status::{all_groups, is_ready};
 pub use testreports::GROUPS;
 
+use self::status::Heard;
 use crate::request::RequestError;
 use crate::witness::{Account, Origin, Witness, WitnessOptions, strict_client};
-use testcluster::{Cluster, ClusterOptions};
-use testreports::{Corpus, Input, Owner};
+use testcluster::Cluster;
+use testreports::{Corpus, Owner};
 
 /// Name of the `ReportsServer` that is applied, as in `manifests/examples`.
 pub const NAME: &str = "policy-reports";
@@ -46,41 +49,6 @@ const TEAMS: usize = 20;
 /// Namespaces that the witness writes in.
 const WITNESS_TEAMS: usize = 4;
 const REPORTS_PER_WRITER: usize = 10;
-
-/// Options of a line.
-#[derive(Clone, Debug)]
-pub struct TakeoverOptions {
-    /// Reports to load before anything else.
-    pub reports: usize,
-    /// The source of the reports.
-    pub input: Input,
-    /// Writes a second of the witness.
-    pub rate: f64,
-    /// Folder with the OCI archives that `hack/image` makes.
-    pub images: PathBuf,
-    /// The repository's `manifests` folder.
-    pub manifests: PathBuf,
-    /// The cluster; it needs a node.
-    pub cluster: ClusterOptions,
-    /// The database in which the servers store the reports.
-    pub database: Database,
-    /// The folder of [`crate::incumbent::parts`]: the reports are taken over from it, and not from
-    /// etcd.
-    pub incumbent: Option<PathBuf>,
-}
-
-impl TakeoverOptions {
-    /// Returns the archives of images that the node needs.
-    fn archives(&self) -> Vec<PathBuf> {
-        let mut archives = self.database.archives(&self.images);
-        archives
-            .extend(["image-server.tar", "image-operator.tar"].map(|name| self.images.join(name)));
-        if let Some(parts) = &self.incumbent {
-            archives.extend(incumbent::archives(parts, &self.images));
-        }
-        archives
-    }
-}
 
 /// A cluster on which the line is run.
 pub struct Takeover {
@@ -400,107 +368,3 @@ const LIMITS: u32 = 5;
 const READY_LIMIT: Duration = Duration::from_mins(10);
 /// Longest time without progress while pruning.
 const PRUNE_LIMIT: Duration = Duration::from_mins(10);
-
-/// Returns whether `Ready` is true for the present specification.
-#[must_use]
-pub fn is_ready(server: &ReportsServer) -> bool {
-    server.status.as_ref().is_some_and(|status| {
-        status.observed_generation == server.metadata.generation
-            && status
-                .conditions
-                .iter()
-                .any(|c| c.type_ == "Ready" && c.status == "True")
-    })
-}
-
-/// Returns whether every group of the specification is in a phase as wanted.
-#[must_use]
-pub fn all_groups(server: &ReportsServer, wanted: impl Fn(MigrationPhase) -> bool) -> bool {
-    let groups = server
-        .status
-        .as_ref()
-        .and_then(|status| status.migration.as_ref());
-    let groups = groups.map_or(&[][..], |migration| migration.groups.as_slice());
-    server.spec.apis.iter().all(|api| {
-        groups
-            .iter()
-            .any(|group| group.group == api.group && wanted(group.phase))
-    })
-}
-
-/// The news of a `ReportsServer` that a user would want to read while something is waited for.
-struct Heard {
-    began: Instant,
-    /// The time at which its migration changed last.
-    moved: Instant,
-    migration: Value,
-    /// The lines that were printed.
-    said: HashSet<String>,
-    last: String,
-}
-
-impl Heard {
-    fn begin() -> Self {
-        let now = Instant::now();
-        Self {
-            began: now,
-            moved: now,
-            migration: Value::Null,
-            said: HashSet::new(),
-            last: String::new(),
-        }
-    }
-
-    fn not_reached(self, what: &str) -> TakeoverError {
-        TakeoverError::NotReached {
-            what: what.to_owned(),
-            waited: self.began.elapsed(),
-            last: self.last,
-        }
-    }
-
-    /// Takes a new state in; returns the lines that were not printed yet.
-    fn news(&mut self, server: &ReportsServer) -> Vec<String> {
-        let status = server.status.as_ref();
-        let migration = json!(status.and_then(|status| status.migration.as_ref()));
-        if migration != self.migration {
-            self.moved = Instant::now();
-            self.migration = migration;
-        }
-        let mut news = Vec::new();
-        for line in progress(server) {
-            self.last.clone_from(&line);
-            if self.said.insert(line.clone()) {
-                let seconds = self.began.elapsed().as_secs_f64();
-                news.push(format!("  {seconds:>5.1} s  {line}"));
-            }
-        }
-        news
-    }
-}
-
-fn progress(server: &ReportsServer) -> Vec<String> {
-    let Some(status) = &server.status else {
-        return Vec::new();
-    };
-    let mut lines: Vec<String> = Vec::new();
-    for condition in &status.conditions {
-        if matches!(
-            condition.type_.as_str(),
-            "Ready" | "Stalled" | "ServerAvailable"
-        ) {
-            lines.push(format!(
-                "{}={} {}",
-                condition.type_, condition.status, condition.reason
-            ));
-        }
-    }
-    for group in status
-        .migration
-        .iter()
-        .flat_map(|migration| &migration.groups)
-    {
-        lines.push(format!("{}: {}", group.group, group.phase.as_str()));
-    }
-    lines
-}
