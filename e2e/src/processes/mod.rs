@@ -1,72 +1,28 @@
 //! Server and migration as processes on a control plane with two kube-apiservers, so that a death
 //! costs seconds.
 
+mod error;
+mod faketime;
+mod migration;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::json;
 
-use crate::takeover::{GROUPS, TakeoverError, load};
+pub use error::ProcessesError;
+pub use migration::{Ended, LIMIT, Migration, PEAK_MEMORY};
+
+use crate::takeover::{GROUPS, load};
 use testcluster::network::NODE_IP;
 use testcluster::{Backend, Cluster, ClusterOptions, Process, ProcessSpec, Signal};
-use testreports::{Corpus, Input, InputError};
+use testreports::{Corpus, Input};
 
 /// Name of the Service, and of its namespace; the incumbent has other ones.
 pub const SERVICE: &str = "policy-reports";
 const PORT: u16 = 8443;
-/// Beginning of the line in which a migration prints the most memory that it had resident.
-pub const PEAK_MEMORY: &str = "peak memory";
-/// Longest time of one migration.
-pub const LIMIT: Duration = Duration::from_mins(3);
 /// The file with the time of the clock.
 const CLOCK: &str = "clock";
-/// Folder of the library that keeps it, in one named after the architecture.
-const LIBRARIES: &str = "/usr/lib";
-const FAKETIME: &str = "faketime/libfaketime.so.1";
-/// Pause between two looks at the output of a migration.
-const PAUSE: Duration = Duration::from_millis(50);
-
-/// The reason why the processes could not do what was asked of them.
-#[derive(Debug, thiserror::Error)]
-pub enum ProcessesError {
-    /// The cluster did not do as asked.
-    #[error(transparent)]
-    Cluster(#[from] testcluster::Error),
-    /// The reports could not be loaded.
-    #[error(transparent)]
-    Load(#[from] TakeoverError),
-    /// No test input.
-    #[error(transparent)]
-    Input(#[from] InputError),
-    /// Certificates could not be made.
-    #[error("certificates: {0}")]
-    Certificates(#[from] rcgen::Error),
-    /// A file.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The path of the file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// The library that sets clocks is missing.
-    #[error("no {LIBRARIES}/*/{FAKETIME}; run `hack/deps postgres`")]
-    NoFaketime,
-    /// A program of this workspace is not where it should be.
-    #[error("the program `{0}` is not beside this one; build it with `cargo build -p e2e --bins`")]
-    Program(&'static str),
-    /// A migration did not end, or did not print the expected line.
-    #[error("{name} {how}: {log}")]
-    Migration {
-        /// Name of the process.
-        name: String,
-        /// The state of the process.
-        how: String,
-        /// The log of the process.
-        log: String,
-    },
-}
 
 /// Options of the processes.
 #[derive(Clone, Copy, Debug)]
@@ -102,24 +58,6 @@ pub struct Processes {
     /// The source of the reports.
     pub corpus: Arc<Corpus>,
     files: tempfile::TempDir,
-}
-
-/// A migration under way.
-pub struct Migration {
-    /// Name of the process.
-    pub name: String,
-    /// The process.
-    pub process: Arc<Process>,
-}
-
-/// The end of a migration.
-pub struct Ended {
-    /// True when it has reached its goal.
-    pub done: bool,
-    /// The exit of the process.
-    pub how: String,
-    /// The log of the process.
-    pub log: String,
 }
 
 impl Processes {
@@ -247,11 +185,7 @@ impl Processes {
         if !self.has_clock() {
             return Ok(spec);
         }
-        let library = std::fs::read_dir(LIBRARIES).ok().and_then(|entries| {
-            let paths = entries.flatten().map(|entry| entry.path().join(FAKETIME));
-            paths.into_iter().find(|path| path.exists())
-        });
-        let library = library.ok_or(ProcessesError::NoFaketime)?;
+        let library = faketime::library().ok_or(ProcessesError::NoFaketime)?;
         Ok(spec
             .env("LD_PRELOAD", library.display().to_string())
             .env("FAKETIME_TIMESTAMP_FILE", self.file(CLOCK))
@@ -320,69 +254,6 @@ impl Processes {
             name: name.to_owned(),
             process: Arc::new(self.cluster.run(self.with_clock(spec)?)?),
         })
-    }
-}
-
-impl Migration {
-    /// Returns everything that it has printed so far.
-    #[must_use]
-    pub fn log(&self) -> String {
-        std::fs::read_to_string(self.process.log()).unwrap_or_default()
-    }
-
-    /// Waits until it prints a line with all of `words`, for [`LIMIT`] at most; returns the first
-    /// such line.
-    ///
-    /// # Errors
-    /// If it prints no such line.
-    pub async fn says(&self, words: &[&str]) -> Result<String, ProcessesError> {
-        let said = async {
-            loop {
-                let log = self.log();
-                let has_all = |line: &&str| words.iter().all(|word| line.contains(word));
-                if let Some(line) = log.lines().find(has_all) {
-                    return line.to_owned();
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
-        };
-        let said = tokio::time::timeout(LIMIT, said).await;
-        said.map_err(|_| ProcessesError::Migration {
-            name: self.name.clone(),
-            how: format!("did not say {words:?} within {LIMIT:?}"),
-            log: self.log(),
-        })
-    }
-
-    /// Waits for the end.
-    ///
-    /// # Errors
-    /// If it does not end.
-    pub async fn ended(&self, limit: Duration) -> Result<Ended, ProcessesError> {
-        let ended = tokio::time::timeout(limit, self.process.wait()).await;
-        let log = self.log();
-        let Ok(info) = ended else {
-            return Err(ProcessesError::Migration {
-                name: self.name.clone(),
-                how: format!("did not end within {limit:?}"),
-                log,
-            });
-        };
-        let how = info?.ended.unwrap_or_default();
-        // The last line that a migration prints is its status.
-        let done = log.lines().any(|line| line.starts_with('['));
-        Ok(Ended { done, how, log })
-    }
-}
-
-impl Ended {
-    /// Returns the most memory that the migration had resident, in KiB; `None` where it did not
-    /// come to its end.
-    #[must_use]
-    pub fn peak_memory(&self) -> Option<u64> {
-        let lines = &mut self.log.lines();
-        let told = lines.find_map(|line| line.strip_prefix(PEAK_MEMORY))?;
-        told.trim().strip_suffix(" KiB")?.parse().ok()
     }
 }
 
