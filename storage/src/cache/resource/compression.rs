@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Resource, State};
+use super::Resource;
+use super::state::State;
 use crate::cache::{Compression, Recompressed};
 use crate::model::{Dictionary, ObjectKey, StoredObject};
 

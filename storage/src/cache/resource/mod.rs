@@ -1,7 +1,10 @@
 //! One stored resource in memory.
 
+mod commit;
 mod compression;
 mod past;
+mod shared;
+mod state;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,19 +12,16 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use crds::control::GateState;
 pub use past::SnapshotError;
+pub(crate) use shared::Shared;
 use tokio::sync::watch;
 
+use self::state::State;
 use super::ring::Ring;
 use super::snapshot::Contents;
-use super::{
-    Change, Compression, Cursor, Effect, Event, EventType, Log, LogError, Previous, PreviousRef,
-    RingLimits, Snapshot,
-};
+use super::{Compression, Cursor, Event, Log, LogError, Snapshot};
 use crate::model::{
-    Dictionary, GateStatus, ObjectKey, Position, ResourceDef, ResourceId, ResourceRecord,
-    StoredObject,
+    Dictionary, GateStatus, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject,
 };
 
 /// A watch cannot begin at the version that it asked for: 410 Expired.
@@ -32,18 +32,6 @@ pub struct TooOld {
     pub requested: u64,
     /// The oldest version from which a watch can begin.
     pub oldest: u64,
-}
-
-/// The state that all resources of a store share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    /// The counter as of the last commit that is in the cache. Raised after its events are.
-    pub applied: AtomicU64,
-    /// Position of the cache; sent after each commit has been applied.
-    pub commits: watch::Sender<Position>,
-    /// Labels with an index.
-    pub indexed_labels: Arc<[String]>,
-    pub ring_limits: RingLimits,
 }
 
 /// Figures of one resource.
@@ -84,20 +72,6 @@ pub struct Resource {
     dictionary: ArcSwap<Dictionary>,
     /// Trainings of dictionaries since the start.
     trainings: AtomicU64,
-}
-
-struct State {
-    record: ResourceRecord,
-    contents: Contents,
-    ring: Ring,
-    /// Last object of each key that only an event brought, until the resource is opened: the
-    /// state before the next such event.
-    replayed: HashMap<ObjectKey, Arc<StoredObject>>,
-    /// The present epoch; cursors of an earlier one have ended.
-    epoch: u64,
-    /// An epoch; cursors of an earlier one get the events that are left, and have ended then: no
-    /// event comes any more.
-    last_epoch: u64,
 }
 
 impl Resource {
@@ -241,110 +215,12 @@ impl Resource {
         }
     }
 
-    /// Takes over a committed record: gate, horizon, progress of the mirror.
-    pub(crate) fn apply_record(&self, record: ResourceRecord) {
-        let gate = record.gate.clone();
-        let epoch = {
-            let mut state = self.write();
-            if record.id != state.record.id {
-                state.forget(&self.shared);
-            }
-            if gate.state == GateState::Closed && state.record.gate.state != GateState::Closed {
-                state.last_epoch += 1;
-            }
-            if record.opened.is_some() {
-                state.replayed = HashMap::new();
-            }
-            state.record = record;
-            state.last_epoch
-        };
-        // Nothing comes up to there any more, and whoever waits for the rest knows that it has it.
-        if let Some(version) = gate.frozen {
-            self.reach_milestone(version);
-        }
-        self.gate
-            .send_if_modified(|g| std::mem::replace(g, gate.clone()) != gate);
-        self.wake.send_replace(epoch);
-    }
-
-    /// Publishes a milestone of the counter that all resources share; a resource whose gate is not
-    /// open does not follow.
-    pub(crate) fn reach_milestone_of_counter(&self, counter: u64) {
-        let follows = self.read().record.gate.frozen.is_none();
-        if follows {
-            self.reach_milestone(counter);
-        }
-    }
-
-    /// Publishes `version` as a milestone: every watcher is told of it by a bookmark, once it has
-    /// seen everything up to it.
-    pub(crate) fn reach_milestone(&self, version: u64) {
-        self.milestone.send_if_modified(|known| {
-            let higher = version > *known;
-            *known = version.max(*known);
-            higher
-        });
-    }
-
-    /// Takes over committed changes, in commit order. All changes of one commit come in one call,
-    /// so that no reader sees a part of them. Returns the event of each change that makes one.
-    pub(crate) fn apply(&self, changes: Vec<Change>) -> Vec<Option<Arc<Event>>> {
-        let (events, epoch) = {
-            let mut state = self.write();
-            let events = changes.into_iter().map(|c| state.change(c)).collect();
-            (events, state.last_epoch)
-        };
-        self.wake.send_replace(epoch);
-        events
-    }
-
-    /// Publishes a new horizon, before anything below it is dropped.
-    pub(crate) fn raise_horizon(&self, horizon: u64) {
-        self.write().raise_horizon(horizon);
-    }
-
     /// Publishes a new horizon, unless the resource was reset meanwhile.
     fn raise_horizon_of(&self, id: ResourceId, horizon: u64) {
         let mut state = self.write();
         if state.record.id == id {
             state.raise_horizon(horizon);
         }
-    }
-
-    /// Replaces the content of memory by that of the database; ends all cursors, whose clients come
-    /// back with the version that they have.
-    pub(crate) fn reload(
-        &self,
-        record: ResourceRecord,
-        objects: impl IntoIterator<Item = StoredObject>,
-    ) {
-        let mut contents = Contents::new(Arc::clone(&self.shared.indexed_labels));
-        for object in objects {
-            contents.put(Arc::new(object));
-        }
-        let gate = record.gate.clone();
-        let epoch = {
-            let mut state = self.write();
-            state.forget(&self.shared);
-            let floor = record.newest_logged.max(record.effective_horizon());
-            state.ring = Ring::new(self.shared.ring_limits, floor);
-            state.contents = contents;
-            state.record = record;
-            state.last_epoch
-        };
-        self.gate
-            .send_if_modified(|g| std::mem::replace(g, gate.clone()) != gate);
-        self.wake.send_replace(epoch);
-    }
-
-    /// Ends all cursors.
-    pub(crate) fn end_cursors(&self) {
-        let epoch = {
-            let mut state = self.write();
-            state.end_cursors();
-            state.last_epoch
-        };
-        self.wake.send_replace(epoch);
     }
 
     /// Returns the view that a cursor of `epoch` at `rv` has.
@@ -426,76 +302,4 @@ pub(super) enum Look {
     Last(u64),
     /// The cursor has ended.
     Ended,
-}
-
-impl State {
-    fn current_rv(&self, applied: u64) -> u64 {
-        let least = self.record.least_rv();
-        match (self.record.opened, self.record.gate.frozen) {
-            (None, _) => least,
-            (Some(_), None) => least.max(applied),
-            (Some(_), Some(frozen)) => least.max(frozen),
-        }
-    }
-
-    fn raise_horizon(&mut self, horizon: u64) {
-        if self.record.effective_horizon() < horizon {
-            self.record.horizon = Some(horizon);
-        }
-    }
-
-    /// Forgets everything, for a reset.
-    fn forget(&mut self, shared: &Shared) {
-        self.contents = Contents::new(Arc::clone(&shared.indexed_labels));
-        self.ring = Ring::new(shared.ring_limits, 0);
-        self.replayed = HashMap::new();
-        self.end_cursors();
-    }
-
-    fn end_cursors(&mut self) {
-        self.last_epoch += 1;
-        self.epoch = self.last_epoch;
-    }
-
-    /// Applies one change; returns its event if it makes one.
-    fn change(&mut self, change: Change) -> Option<Arc<Event>> {
-        let Change {
-            type_,
-            effect,
-            seq,
-            object,
-            previous,
-        } = change;
-        let present = self.contents.get(&object.key).cloned();
-        match (effect, type_) {
-            (Effect::Event, _) => {}
-            (_, EventType::Deleted) => {
-                self.contents.remove(&object.key);
-            }
-            (_, EventType::Added | EventType::Modified) => {
-                self.contents.put(Arc::clone(&object));
-            }
-        }
-        if effect == Effect::State {
-            return None;
-        }
-        let previous = match previous {
-            PreviousRef::None => Previous::None,
-            PreviousRef::Unknown => Previous::Unknown,
-            PreviousRef::Labels(labels) => Previous::Labels(labels),
-            PreviousRef::At { rv, labels } => [present.as_ref(), self.replayed.get(&object.key)]
-                .into_iter()
-                .flatten()
-                .find(|o| o.rv == rv)
-                .map_or(Previous::Labels(labels), |o| Previous::Known(Arc::clone(o))),
-        };
-        if effect == Effect::Event {
-            self.replayed
-                .insert(object.key.clone(), Arc::clone(&object));
-        }
-        self.record.newest_logged = object.rv;
-        let event = Arc::new(Event::new(type_, seq, object, previous));
-        self.ring.push(Arc::clone(&event));
-        Some(event)
-    }
 }
