@@ -1,15 +1,16 @@
 //! The bucket: signed requests, in parts where a file is large.
 
 mod answer;
+mod place;
 #[cfg(test)]
 mod tests;
+mod upload;
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::time::Duration;
-use std::{env, io};
 
 use bytes::Bytes;
-use clap::Args;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -19,20 +20,19 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use jiff::Timestamp;
 use rusty_s3::actions::{ListObjectsV2, ListObjectsV2Response};
-use rusty_s3::{Credentials, S3Action, UrlStyle};
+use rusty_s3::{Credentials, S3Action};
 use tokio::fs::{self, File};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
+pub use place::Place;
+
+use self::place::{bucket, credentials, prefix};
 use super::error::causes;
 use super::file::SUFFIX;
-use super::{Error, error, tls};
+use super::{Error, tls};
 
-/// Least size of a part, in bytes; also the size up to which a file is sent whole.
-const PART: u64 = 16 << 20;
-/// Most parts of one object, by S3's own limit of 10,000.
-const PARTS: u64 = 9_000;
 /// Time for which a signature is valid, and that one request may take.
 const REQUEST: Duration = Duration::from_mins(10);
 /// Tries of one request, with these pauses between them.
@@ -42,28 +42,6 @@ const PAUSES: [Duration; 4] = [
     Duration::from_secs(15),
     Duration::from_secs(30),
 ];
-/// Region when none is given; services that know no regions accept it.
-const REGION: &str = "us-east-1";
-
-/// The place of a bucket.
-#[derive(Args, Clone, Debug, Default)]
-pub struct Place {
-    /// Name of the bucket.
-    #[arg(long)]
-    pub bucket: String,
-    /// Beginning of every key in the bucket.
-    #[arg(long, default_value = "")]
-    pub prefix: String,
-    /// URL of the service; AWS where it is absent.
-    #[arg(long)]
-    pub endpoint: Option<Url>,
-    /// Region of the bucket.
-    #[arg(long, default_value = REGION)]
-    pub region: String,
-    /// File with the CAs of the service's certificate, PEM; Mozilla's where it is absent.
-    #[arg(long)]
-    pub ca_file: Option<PathBuf>,
-}
 
 /// A backup in the bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,115 +86,6 @@ impl Bucket {
             credentials,
             prefix: prefix(&place.prefix),
             client: Client::builder(TokioExecutor::new()).build(connector),
-        })
-    }
-
-    /// Stores a file as the backup of this name, and returns its size. It is there as a whole, or
-    /// not at all.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or the bucket does not take it.
-    pub async fn put(&self, name: &str, path: &Path) -> Result<u64, Error> {
-        let failed = |source| file_error(path, source);
-        let mut file = File::open(path).await.map_err(failed)?;
-        let size = file.metadata().await.map_err(failed)?.len();
-        let key = self.key(name);
-        if size <= PART {
-            let content = read(&mut file, PART).await.map_err(failed)?;
-            let action = self.api.put_object(Some(&self.credentials), &key);
-            self.ask("store the backup", &action, content).await?;
-        } else {
-            self.put_in_parts(&key, &mut file, size, path).await?;
-        }
-        let stored = self.size(&key).await?;
-        if stored != size {
-            return Err(Error::Answer {
-                doing: "store the backup",
-                why: format!("{stored} of {size} bytes arrived"),
-            });
-        }
-        Ok(size)
-    }
-
-    async fn put_in_parts(
-        &self,
-        key: &str,
-        file: &mut File,
-        size: u64,
-        path: &Path,
-    ) -> Result<(), Error> {
-        let doing = "start the upload of the backup";
-        let action = self
-            .api
-            .create_multipart_upload(Some(&self.credentials), key);
-        let answer = self.ask(doing, &action, Bytes::new()).await?;
-        let answer = answer::text(doing, answer).await?;
-        let upload = error::element(&answer, "UploadId").ok_or_else(|| Error::Answer {
-            doing,
-            why: "the answer has no UploadId".to_owned(),
-        })?;
-        let sent = self.send_parts(key, upload, file, size, path).await;
-        if sent.is_err() {
-            // Parts without an end cost money until somebody removes them.
-            let action = self
-                .api
-                .abort_multipart_upload(Some(&self.credentials), key, upload);
-            let aborted = self.ask("abort the upload", &action, Bytes::new()).await;
-            if let Err(error) = aborted {
-                tracing::warn!(%error, "parts of the backup are left in the bucket");
-            }
-        }
-        sent
-    }
-
-    async fn send_parts(
-        &self,
-        key: &str,
-        upload: &str,
-        file: &mut File,
-        size: u64,
-        path: &Path,
-    ) -> Result<(), Error> {
-        let credentials = Some(&self.credentials);
-        let part = PART.max(size.div_ceil(PARTS));
-        let mut tags = Vec::new();
-        for number in 1..=u16::MAX {
-            let content = read(file, part).await;
-            let content = content.map_err(|source| file_error(path, source))?;
-            if content.is_empty() {
-                break;
-            }
-            let doing = "store a part of the backup";
-            let action = self.api.upload_part(credentials, key, number, upload);
-            let answer = self.ask(doing, &action, content).await?;
-            tags.push(answer::tag(doing, &answer)?);
-        }
-        let doing = "complete the upload of the backup";
-        let tags = || tags.iter().map(String::as_str);
-        let action = self
-            .api
-            .complete_multipart_upload(credentials, key, upload, tags());
-        let body = self
-            .api
-            .complete_multipart_upload(credentials, key, upload, tags())
-            .body();
-        let answer = self.ask(doing, &action, body.into()).await?;
-        // S3 may say 200 and then that it failed.
-        let answer = answer::text(doing, answer).await?;
-        if error::element(&answer, "ETag").is_none() {
-            let why = error::of_document(&answer);
-            return Err(Error::Answer { doing, why });
-        }
-        Ok(())
-    }
-
-    async fn size(&self, key: &str) -> Result<u64, Error> {
-        let doing = "check the stored backup";
-        let action = self.api.head_object(Some(&self.credentials), key);
-        let answer = self.ask(doing, &action, Bytes::new()).await?;
-        answer::length(&answer).ok_or_else(|| Error::Answer {
-            doing,
-            why: "the answer has no length".to_owned(),
         })
     }
 
@@ -379,56 +248,6 @@ impl Bucket {
     }
 }
 
-fn credentials() -> Result<Credentials, Error> {
-    let variable = |what: &'static str| {
-        env::var(what).map_err(|_| Error::Invalid {
-            what,
-            why: "is not set: it comes from the Secret of credentialsSecretRef".to_owned(),
-        })
-    };
-    let key = variable("AWS_ACCESS_KEY_ID")?;
-    let secret = variable("AWS_SECRET_ACCESS_KEY")?;
-    Ok(match env::var("AWS_SESSION_TOKEN") {
-        Ok(token) if !token.is_empty() => Credentials::new_with_token(key, secret, token),
-        _ => Credentials::new(key, secret),
-    })
-}
-
-/// Returns the bucket. AWS has a host for each bucket; other services often have no name but the
-/// one of the endpoint.
-fn bucket(place: &Place) -> Result<rusty_s3::Bucket, Error> {
-    let invalid = |why: String| Error::Invalid {
-        what: "--endpoint",
-        why,
-    };
-    let (endpoint, style) = if let Some(endpoint) = &place.endpoint {
-        (endpoint.clone(), UrlStyle::Path)
-    } else {
-        let aws = format!("https://s3.{}.amazonaws.com", place.region);
-        let endpoint = aws
-            .parse::<Url>()
-            .map_err(|error| invalid(error.to_string()))?;
-        // A dot would make it a name that the certificate does not cover.
-        let dotted = place.bucket.contains('.');
-        let style = if dotted {
-            UrlStyle::Path
-        } else {
-            UrlStyle::VirtualHost
-        };
-        (endpoint, style)
-    };
-    rusty_s3::Bucket::new(endpoint, style, place.bucket.clone(), place.region.clone())
-        .map_err(|error| invalid(error.to_string()))
-}
-
-/// Returns the prefix with a slash at its end, and without one at its beginning.
-fn prefix(text: &str) -> String {
-    match text.trim_matches('/') {
-        "" => String::new(),
-        text => format!("{text}/"),
-    }
-}
-
 /// Returns the backups among a page's objects; the bucket may hold others.
 fn backups(page: &ListObjectsV2Response, prefix: &str) -> Vec<Stored> {
     let objects = page.contents.iter();
@@ -442,12 +261,6 @@ fn backups(page: &ListObjectsV2Response, prefix: &str) -> Vec<Stored> {
             })
         })
         .collect()
-}
-
-async fn read(file: &mut File, most: u64) -> io::Result<Bytes> {
-    let mut content = Vec::new();
-    file.take(most).read_to_end(&mut content).await?;
-    Ok(content.into())
 }
 
 fn file_error(path: &Path, source: io::Error) -> Error {
