@@ -11,4 +11,5 @@ pub mod known;
 pub mod managed;
 pub mod metrics;
 pub mod moving;
+mod notes;
 pub mod place;

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::Toleration;
 use sha2::{Digest, Sha256};
 
 use crate::database::managed::backup::recovery_name;
-use crate::database::managed::present::{DONE, PENDING};
 use crate::database::managed::settings::{backup as backups_of, recovery as recovery_of};
 use crate::database::managed::{Backup, Recovery, SettingsError, TransferImage};
+use crate::database::notes::{self, DONE};
 use crate::names::Names;
 
 /// The wanted parts of an embedded database besides its volume.
@@ -111,10 +111,8 @@ impl Embedded {
     #[must_use]
     pub fn recovery_note(&self) -> Option<String> {
         let recovery = self.recovery.as_ref()?;
-        Some(match self.recovering() {
-            Some(_) => PENDING.to_owned(),
-            None => format!("{DONE}{}", recovery.backup),
-        })
+        let pending = self.recovering().is_some();
+        Some(notes::of_recovery(&recovery.backup, pending))
     }
 
     /// Returns whether there are Jobs for it.
@@ -164,6 +162,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::database::notes::PENDING;
 
     fn embedded() -> Embedded {
         let recovery = json!({"backupName": "nightly.dump"});

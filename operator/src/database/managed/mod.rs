@@ -11,7 +11,7 @@ mod conf;
 mod constants;
 pub(super) mod parts;
 mod pod;
-pub(super) mod present;
+mod present;
 pub mod quantity;
 pub(super) mod s3;
 mod scope;

@@ -5,11 +5,7 @@ use crds::v1alpha1::reasons;
 use super::settings::SettingsError;
 use super::upgrade::{self, Database, Seen, Upgrade, Volume, Volumes};
 use super::wanted::{Managed, Present, Recovery};
-
-/// Note on a volume whose backup is not restored yet.
-pub(in crate::database) const PENDING: &str = "pending";
-/// Beginning of the note on a volume that started with a backup; its name follows.
-pub(in crate::database) const DONE: &str = "done:";
+use crate::database::notes::{self, DONE};
 
 /// The parts of the database that the namespace holds already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -150,10 +146,8 @@ impl Managed {
     #[must_use]
     pub fn recovery_note(&self) -> Option<String> {
         let recovery = self.recovery.as_ref()?;
-        Some(match self.recovering() {
-            Some(_) => PENDING.to_owned(),
-            None => format!("{DONE}{}", recovery.backup),
-        })
+        let pending = self.recovering().is_some();
+        Some(notes::of_recovery(&recovery.backup, pending))
     }
 
     /// Checks that a backup is restored into a new volume only: nothing that is served is ever
