@@ -2,8 +2,7 @@
 
 use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
 use k8s_openapi::api::core::v1::{
-    Container, EnvVar, LocalObjectReference, PersistentVolumeClaim, PodSecurityContext, PodSpec,
-    Volume, VolumeMount,
+    Container, EnvVar, PersistentVolumeClaim, PodSecurityContext, PodSpec, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -166,10 +165,6 @@ fn pod(
     last: Container,
     volumes: Vec<Volume>,
 ) -> PodSpec {
-    let secrets = embedded.pull_secrets.iter();
-    let secrets: Vec<LocalObjectReference> = secrets
-        .map(|name| LocalObjectReference { name: name.clone() })
-        .collect();
     PodSpec {
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
@@ -182,7 +177,7 @@ fn pod(
         init_containers: init.map(|init| vec![init]),
         containers: vec![last],
         volumes: Some(volumes),
-        image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
+        image_pull_secrets: parts::pull_secrets(&embedded.pull_secrets),
         node_selector: embedded.node_selector.clone(),
         tolerations: embedded.tolerations.clone(),
         priority_class_name: embedded.priority_class.clone(),

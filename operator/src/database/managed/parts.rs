@@ -117,21 +117,26 @@ fn named(name: &str) -> Volume {
 
 /// Returns a pod without containers, placed as the user wants the database's pods.
 pub fn pod(managed: &Managed) -> PodSpec {
-    let secrets = managed.pull_secrets.iter();
-    let secrets: Vec<LocalObjectReference> = secrets
-        .map(|name| LocalObjectReference { name: name.clone() })
-        .collect();
     PodSpec {
         // PostgreSQL has nothing to ask the kube-apiserver for.
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         security_context: Some(security_context()),
-        image_pull_secrets: (!secrets.is_empty()).then_some(secrets),
+        image_pull_secrets: pull_secrets(&managed.pull_secrets),
         node_selector: managed.node_selector.clone(),
         tolerations: managed.tolerations.clone(),
         priority_class_name: managed.priority_class.clone(),
         ..PodSpec::default()
     }
+}
+
+/// Returns the Secrets of these names with the registry's credentials, as a pod has them.
+pub fn pull_secrets(names: &[String]) -> Option<Vec<LocalObjectReference>> {
+    let secrets: Vec<LocalObjectReference> = names
+        .iter()
+        .map(|name| LocalObjectReference { name: name.clone() })
+        .collect();
+    (!secrets.is_empty()).then_some(secrets)
 }
 
 /// Returns a Job whose pods are not restarted, but replaced this many times.
