@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use crate::common::faults::{self, kubectl, pods, under_load};
-use crate::common::{full, options, say};
+use crate::common::{full, options, recreate, say};
 use crds::v1alpha1::ReportsServer;
 use e2e::s3::S3;
 use e2e::takeover::{self, NAME, TARGET_NAMESPACE, Takeover, is_ready};
 use e2e::witness::State;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::runtime::wait::{await_condition, conditions};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use testreports::Input;
 
@@ -66,30 +65,14 @@ async fn is_told(line: &Takeover, name: &str) {
 /// Deletes the `ReportsServer` without giving the APIs back; loses the server with its volume, and
 /// makes the `ReportsServer` again from a backup.
 async fn restore(line: &Takeover, backup: &str) {
-    let servers: Api<ReportsServer> = Api::all(line.client.clone());
-    let policy = json!({"deletionPolicy": {"apis": "Orphan", "data": "Retain"}});
-    let old = patch(line, policy).await;
-    servers
-        .delete(NAME, &DeleteParams::default())
-        .await
-        .unwrap();
-    let gone = conditions::is_deleted(old.metadata.uid.as_deref().unwrap());
-    let gone = await_condition(servers.clone(), NAME, gone);
-    tokio::time::timeout(LIMIT, gone).await.unwrap().unwrap();
+    let mut spec = Box::pin(recreate::delete(line)).await;
     let server = faults::servers(line).await;
     kubectl(line, &["delete", &server, "--cascade=foreground"]).await;
     kubectl(line, &["delete", "pvc", &format!("{NAME}-data")]).await;
     assert_eq!(pods(line, "server").await, [""; 0]);
 
-    let mut spec = serde_json::to_value(&old.spec).unwrap();
     spec["database"]["embedded"]["bootstrap"] = json!({"recovery": {"backupName": backup}});
-    let new = json!({"apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
-        "metadata": {"name": NAME}, "spec": spec});
-    let new = serde_json::from_value(new).unwrap();
-    servers.create(&PostParams::default(), &new).await.unwrap();
-    line.follow("the restored database", LIMIT, is_ready)
-        .await
-        .unwrap();
+    Box::pin(recreate::create(line, &spec)).await;
 }
 
 /// The content of a backup is served after it was restored, as it was, whatever was written since.

@@ -1,6 +1,7 @@
 //! The parts that the tests of the whole line share.
 
 pub mod faults;
+pub mod recreate;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
