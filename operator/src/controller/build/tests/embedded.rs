@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use serde_json::{Value, json};
 
-use super::{Validated, build, children, value};
+use super::{Validated, build, children, existing, value};
 use crate::controller::fixtures::{material, operator, validated};
 use crate::database::embedded::{Children, Known};
 use crate::security;
@@ -15,14 +15,11 @@ pub fn all_of(children: Children) -> Vec<(&'static str, Value)> {
         backups,
         backup,
     } = children;
-    vec![
+    existing([
         ("recovery", value(&recovery)),
         ("backups", value(&backups)),
         ("backup", value(&backup)),
-    ]
-    .into_iter()
-    .filter(|(_, object)| !object.is_null())
-    .collect()
+    ])
 }
 
 fn bucket() -> Value {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{all, children, value, yaml};
+use super::{all, children, existing, value, yaml};
 use crate::controller::fixtures::{material, operator, validated};
 use crate::database::managed::upgrade::{Run, Volume};
 use crate::database::managed::{Children, Known};
@@ -29,7 +29,7 @@ pub fn all_of(children: Children) -> Vec<(&'static str, Value)> {
         Some(Run::Begin(job)) => value(job),
         _ => Value::Null,
     };
-    vec![
+    existing([
         ("password", value(&password)),
         ("tls", value(&tls)),
         ("client", value(&client)),
@@ -44,10 +44,7 @@ pub fn all_of(children: Children) -> Vec<(&'static str, Value)> {
         ("recovery", value(&recovery)),
         ("backups", value(&backups)),
         ("backup", value(&backup)),
-    ]
-    .into_iter()
-    .filter(|(_, object)| !object.is_null())
-    .collect()
+    ])
 }
 
 fn managed(spec: Value) -> Children {

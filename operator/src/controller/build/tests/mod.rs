@@ -38,6 +38,14 @@ fn value(object: &impl Serialize) -> Value {
     serde_json::to_value(object).unwrap()
 }
 
+/// Returns the objects that are there, each with the name of its field.
+fn existing<'a>(objects: impl IntoIterator<Item = (&'a str, Value)>) -> Vec<(&'a str, Value)> {
+    objects
+        .into_iter()
+        .filter(|(_, object)| !object.is_null())
+        .collect()
+}
+
 /// Returns every child, with its field's name. Taken apart without `..`: a new one cannot be left out.
 fn all(children: Children) -> Vec<(&'static str, Value)> {
     let Children {
@@ -97,7 +105,8 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
         ("certificate", value(&certificate)),
         ("accepted", value(&accepted)),
     ];
-    all.into_iter()
+    let all = all
+        .into_iter()
         .chain(managed)
         .chain(embedded)
         .chain(policies.collect::<Vec<_>>())
@@ -105,9 +114,8 @@ fn all(children: Children) -> Vec<(&'static str, Value)> {
             monitored
                 .iter()
                 .map(|own| (own.kind.name(), value(&own.object))),
-        )
-        .filter(|(_, object)| !object.is_null())
-        .collect()
+        );
+    existing(all)
 }
 
 #[test]
