@@ -87,7 +87,7 @@ fn names(folder: &Path) -> Result<Vec<String>, KyvernoError> {
     let failed = KyvernoError::file(folder);
     let entries = std::fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let entries = entries.map_err(failed)?;
-    let names = entries.iter().map(|entry| entry.file_name());
+    let names = entries.iter().map(std::fs::DirEntry::file_name);
     Ok(names
         .map(|name| name.to_string_lossy().into_owned())
         .collect())
