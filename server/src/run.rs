@@ -354,11 +354,12 @@ fn pipeline(
     } = cluster;
     let reviews = &metrics.reviews;
     let tokens = TokenAuthenticator::new(client.clone(), reviews.clone());
-    let authorizer: Arc<dyn Authorizer> = Arc::new(SubjectAccess::new(client, reviews.clone()));
+    let authorizer: Arc<dyn Authorizer> = Arc::new(SubjectAccess::new(client.clone(), reviews.clone()));
     let api = Api::new(store.clone(), definitions.clone(), namespaces)
         .attached(attachments)
         .keeping(pieces)
-        .refusing(refused_writers);
+        .refusing(refused_writers)
+        .proxying_watches(Arc::new(client));
     let api = match &config.copy_dir {
         Some(directory) => api.copying_to(directory),
         None => api,

@@ -3,11 +3,35 @@
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use super::rules::{READ, Reasoned, rule};
+use super::rules::{self, READ, Reasoned, rule};
 
 /// Returns what every server reads of the cluster.
 #[must_use]
 pub fn server() -> Vec<Reasoned> {
+    let mut rules = followed();
+    rules.extend(rules::reports().into_iter().map(onward));
+    rules
+}
+
+/// Returns the right to go on with the watches of clients at the CRDs of these reports.
+fn onward(reports: Reasoned) -> Reasoned {
+    let PolicyRule {
+        api_groups,
+        resources,
+        ..
+    } = reports.rule;
+    Reasoned {
+        reason: "Goes on with the watches of clients at the CRDs when the group is given back.",
+        rule: PolicyRule {
+            api_groups,
+            resources,
+            verbs: vec!["watch".to_owned()],
+            ..PolicyRule::default()
+        },
+    }
+}
+
+fn followed() -> Vec<Reasoned> {
     vec![
         rule(
             "A missing or terminating namespace refuses reports, as it does with the \

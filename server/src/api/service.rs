@@ -12,7 +12,7 @@ use tokio::sync::watch::Receiver;
 use super::copies::Copies;
 use super::pieces::Pieces;
 use super::scope::Scope;
-use crate::cluster::{Attachments, EffectiveDefinitions, NamespaceLookup};
+use crate::cluster::{Attachments, EffectiveDefinitions, NamespaceLookup, WatchProxy};
 use crate::registry::store_error;
 
 /// The handler of requests for resources.
@@ -24,6 +24,7 @@ pub struct Api {
     pub(super) attachments: Arc<Attachments>,
     pub(super) pieces: Arc<Pieces>,
     pub(super) copies: Option<Arc<Copies>>,
+    pub(super) watch_proxy: Option<Arc<dyn WatchProxy>>,
     refused_writers: Receiver<BTreeSet<String>>,
 }
 
@@ -42,6 +43,7 @@ impl Api {
             attachments: Arc::default(),
             pieces: Arc::default(),
             copies: None,
+            watch_proxy: None,
             refused_writers: tokio::sync::watch::channel(BTreeSet::new()).1,
         }
     }
@@ -91,6 +93,13 @@ impl Api {
     #[must_use]
     pub fn copying_to(mut self, directory: impl Into<PathBuf>) -> Self {
         self.copies = Some(Arc::new(Copies::new(directory)));
+        self
+    }
+
+    /// Returns the same API, whose watches go on at the CRDs of a group that is given back.
+    #[must_use]
+    pub fn proxying_watches(mut self, proxy: Arc<dyn WatchProxy>) -> Self {
+        self.watch_proxy = Some(proxy);
         self
     }
 

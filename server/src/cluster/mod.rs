@@ -11,6 +11,7 @@ mod groups;
 mod namespaces;
 mod persist;
 mod serving;
+mod watch_proxy;
 
 pub use attachments::Attachments;
 pub use auth_config::{AUTH_CONFIG_MAP, AUTH_NAMESPACE, watch_front_proxy};
@@ -24,3 +25,4 @@ pub use groups::{
 pub use namespaces::{NamespaceError, NamespaceLookup, NamespacePhase, Namespaces};
 pub use persist::stored_definitions;
 pub use serving::EffectiveDefinitions;
+pub use watch_proxy::{WATCH_PROXY, WatchProxy, WatchProxyError};

@@ -22,6 +22,7 @@ mod harness;
 mod hostile;
 mod list;
 mod namespaces;
+mod onward;
 mod pages;
 mod patch;
 mod races;

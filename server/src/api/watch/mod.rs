@@ -1,6 +1,7 @@
 //! `watch`: a stream of changes, from a version on or beginning with the objects that are there.
 
 mod frame;
+mod onward;
 mod schedule;
 mod stream;
 mod transition;
@@ -18,6 +19,7 @@ use http::StatusCode;
 use storage::cache::{Cursor, Resource, Snapshot};
 use tokio::time::Instant;
 
+use self::onward::{Onward, is_onward};
 use self::schedule::Schedule;
 use self::stream::Watch;
 use super::options::{ListOptions, parse_uint};
@@ -26,6 +28,7 @@ use super::view::View;
 use super::{Api, failure, gate, select};
 use crate::http::negotiation::{Offer, Transform};
 use crate::http::response;
+use crate::registry::gate::RETRY_AFTER;
 use crate::registry::unknown_error;
 
 /// The place where a watch begins.
@@ -43,6 +46,10 @@ enum Start {
 /// 400 and 422 for the options, 503 while the gate is closed. A wrong version is reported by an
 /// `ERROR` event, as watches of the kube-apiserver do.
 pub async fn watch(api: &Api, scope: &Arc<Scope>) -> Result<Response, ApiError> {
+    if is_onward(scope) {
+        let why = "the CRD does not answer for this resource here";
+        return Err(ApiError::service_unavailable(why, RETRY_AFTER));
+    }
     let options = ListOptions::parse(&scope.ctx.info, scope.definition.namespaced);
     let resumes = options.as_ref().is_ok_and(resumes);
     let served = resumes && gate::serves_the_past(scope);
@@ -65,7 +72,9 @@ pub async fn watch(api: &Api, scope: &Arc<Scope>) -> Result<Response, ApiError> 
         Body::from_stream(lines.try_flatten_stream())
     } else {
         match begin(api, scope, start).await {
-            Ok(begun) => Body::from_stream(begun.into_watch(scope, options, view).into_stream()),
+            Ok(begun) => {
+                Body::from_stream(begun.into_watch(api, scope, options, view).into_stream())
+            }
             Err(error) if is_passing(&error) => return Err(error),
             Err(error) => Body::from(frame::error(&view, &error)?),
         }
@@ -91,7 +100,7 @@ async fn once_admitted(
     };
     match begun {
         Ok(begun) => Ok(begun
-            .into_watch(&scope, options, view)
+            .into_watch(&api, &scope, options, view)
             .into_stream()
             .boxed()),
         Err(error) if is_passing(&error) => Ok(futures::stream::empty().boxed()),
@@ -207,7 +216,7 @@ async fn begin(api: &Api, scope: &Scope, start: Start) -> Result<Begun, ApiError
 }
 
 impl Begun {
-    fn into_watch(self, scope: &Scope, options: ListOptions, view: View) -> Watch {
+    fn into_watch(self, api: &Api, scope: &Scope, options: ListOptions, view: View) -> Watch {
         let now = Instant::now();
         let schedule = Schedule::new(now, options.timeout);
         let namespace = scope.namespace();
@@ -220,7 +229,6 @@ impl Begun {
             })
             .unwrap_or_default();
         Watch {
-            view,
             namespace: namespace.map(str::to_owned),
             initial: initial.into_iter(),
             initial_end: self
@@ -232,6 +240,8 @@ impl Begun {
             schedule,
             shutdown: scope.ctx.shutdown.clone(),
             described: false,
+            onward: Onward::of(api, scope, view.accepted),
+            view,
             options,
         }
     }

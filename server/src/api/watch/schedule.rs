@@ -13,16 +13,6 @@ const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// Time before the end of a watch at which it sends one more bookmark, so that the next one begins
 /// up to date.
 const BEFORE_END: Duration = Duration::from_secs(2);
-/// Longest time between the ends of watches that all end for the same reason. Clients ask again at
-/// once, and some, such as Kyverno, discard work until they are answered: a kube-apiserver that is
-/// asked by all of them at the same time answers each one later.
-const SPREAD: Duration = Duration::from_millis(500);
-
-/// Returns the time at which one of many watches that are to end at `now` ends.
-#[must_use]
-pub fn turn(now: Instant) -> Instant {
-    now + SPREAD.mul_f64(rand::rng().random::<f64>())
-}
 
 /// The times of one watch.
 #[derive(Clone, Copy, Debug)]
@@ -80,21 +70,6 @@ mod tests {
         }
         let endless = Schedule::new(now, Some(Duration::MAX));
         assert!(endless.end > now + 2 * MIN_TIMEOUT);
-    }
-
-    #[test]
-    fn watches_that_end_for_one_reason_end_one_after_the_other() {
-        let now = Instant::now();
-        let mut turns: Vec<_> = (0..100).map(|_| turn(now) - now).collect();
-        turns.sort();
-        assert!(
-            turns[99] < SPREAD && turns[99] - turns[0] > SPREAD / 2,
-            "{turns:?}"
-        );
-        // No tenth of the time sees a third of them.
-        for window in turns.windows(34) {
-            assert!(window[33] - window[0] > SPREAD / 10, "{turns:?}");
-        }
     }
 
     #[test]

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use apimachinery::error::ApiError;
 use apimachinery::mutation::{Mutation, broken};
 use bytes::{Bytes, BytesMut};
-use futures::Stream;
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
 use storage::cache::{Cursor, CursorError, Event};
 use storage::model::StoredObject;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::frame;
-use super::schedule::{self, Schedule};
+use super::onward::Onward;
+use super::schedule::Schedule;
 use super::transition;
 use crate::api::options::ListOptions;
 use crate::api::view::View;
@@ -45,6 +47,51 @@ pub struct Watch {
     pub shutdown: CancellationToken,
     /// True when a Table has described its columns already.
     pub described: bool,
+    /// The rest at the CRD when the resource is given back.
+    pub onward: Option<Onward>,
+}
+
+/// The place where the lines of a watch come from.
+enum Source {
+    Here(Box<Watch>),
+    /// The CRD has to be asked for what comes behind a version.
+    Leaving(Box<Watch>, u64),
+    Crd(BoxStream<'static, Bytes>),
+    Ended,
+}
+
+/// What follows some lines.
+enum Then {
+    More,
+    /// The lines of the CRD behind a version.
+    Crd(u64),
+    End,
+}
+
+impl Source {
+    /// Waits for the next piece; returns it with the source of those behind it.
+    async fn next(self) -> Result<Option<(Bytes, Self)>, ApiError> {
+        let mut pieces = match self {
+            Self::Here(mut watch) => {
+                let mut out = BytesMut::new();
+                let next = match watch.fill(&mut out).await? {
+                    Then::More => Self::Here(watch),
+                    Then::Crd(rv) => Self::Leaving(watch, rv),
+                    Then::End if out.is_empty() => return Ok(None),
+                    Then::End => Self::Ended,
+                };
+                return Ok(Some((out.freeze(), next)));
+            }
+            Self::Leaving(watch, rv) => match watch.onward {
+                Some(onward) => onward.open(rv, watch.schedule.end).await,
+                None => return Ok(None),
+            },
+            Self::Crd(pieces) => pieces,
+            Self::Ended => return Ok(None),
+        };
+        let piece = pieces.next().await;
+        Ok(piece.map(|piece| (piece, Self::Crd(pieces))))
+    }
 }
 
 /// An event that a watch waits for.
@@ -61,21 +108,11 @@ enum Next {
 impl Watch {
     /// Returns the lines of this watch, in pieces.
     pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, ApiError>> + Send {
-        futures::stream::try_unfold(Some(self), |state| async move {
-            let Some(mut watch) = state else {
-                return Ok(None);
-            };
-            let mut out = BytesMut::new();
-            let goes_on = watch.fill(&mut out).await?;
-            if !goes_on && out.is_empty() {
-                return Ok(None);
-            }
-            Ok(Some((out.freeze(), goes_on.then_some(watch))))
-        })
+        futures::stream::try_unfold(Source::Here(Box::new(self)), Source::next)
     }
 
-    /// Waits for the next lines and appends them; returns false when they are the last.
-    async fn fill(&mut self, out: &mut BytesMut) -> Result<bool, ApiError> {
+    /// Waits for the next lines and appends them.
+    async fn fill(&mut self, out: &mut BytesMut) -> Result<Then, ApiError> {
         self.fill_initial(out)?;
         while out.is_empty() {
             match self.next().await {
@@ -87,17 +124,13 @@ impl Watch {
                 }
                 Next::Fail(error) => {
                     out.extend_from_slice(&frame::error(&self.view, &error)?);
-                    return Ok(false);
+                    return Ok(Then::End);
                 }
-                Next::Last => {
-                    self.turn().await;
-                    self.fill_last(out)?;
-                    return Ok(false);
-                }
-                Next::End => return Ok(false),
+                Next::Last => return self.fill_last(out),
+                Next::End => return Ok(Then::End),
             }
         }
-        Ok(true)
+        Ok(Then::More)
     }
 
     /// Appends the objects that are there at the beginning, then the bookmark that says so.
@@ -130,27 +163,19 @@ impl Watch {
         Ok(())
     }
 
-    /// Waits until this watch may end: all watches of the resource are to end now.
-    async fn turn(&self) {
-        let turn = schedule::turn(Instant::now());
-        tokio::select! {
-            () = self.shutdown.cancelled() => {}
-            () = sleep_until(self.schedule.end.min(turn)) => {}
-        }
-    }
-
     /// Appends the end: the CRD serves the resource from now on. The stored objects were written to
     /// etcd anew, so a client may only resume from a version above all of those: a bookmark tells
     /// it, and a client that takes none is sent back to list rather than shown old states as news.
-    fn fill_last(&mut self, out: &mut BytesMut) -> Result<(), ApiError> {
+    fn fill_last(&mut self, out: &mut BytesMut) -> Result<Then, ApiError> {
         if self.options.allow_watch_bookmarks {
             let rv = self.cursor.position();
-            return self.bookmark(out, rv, false);
+            self.bookmark(out, rv, false)?;
+            return Ok(Then::Crd(rv));
         }
         let error =
             ApiError::expired("the resource is served by its CRD from now on, list it again");
         out.extend_from_slice(&frame::error(&self.view, &error)?);
-        Ok(())
+        Ok(Then::End)
     }
 
     fn bookmark(&mut self, out: &mut BytesMut, rv: u64, end: bool) -> Result<(), ApiError> {
