@@ -24,7 +24,7 @@ use self::estimate::Plan;
 use self::step::StepName;
 use self::target::GroupTarget;
 use crate::apiservice::Holder;
-use crate::migration::observe::state::{MirrorStage, Observed};
+use crate::migration::observe::state::{MirrorStage, Observed, Resource};
 use crate::migration::report::status::Problem;
 
 /// The age of a switch up to which it is brought to its end on the way back. Requests are held for
@@ -297,7 +297,7 @@ fn back(o: &Observed, target: &GroupTarget) -> Decision {
         .resources
         .iter()
         .filter(|r| r.crd.is_none() && r.stored.status.objects > 0)
-        .map(crate::migration::observe::state::Resource::name)
+        .map(Resource::name)
         .collect();
     if !without.is_empty() {
         return wait(StepName::BackOpenDoor, crd_missing(&without));
@@ -314,6 +314,11 @@ fn back(o: &Observed, target: &GroupTarget) -> Decision {
 /// served in part cannot be undone.
 fn is_to_finish(o: &Observed) -> bool {
     if !o.all_ours() || !o.is_cut_off() || o.notes.can_return {
+        return false;
+    }
+    // What was served before it was held is opened again first: nothing is copied to it.
+    let was_served = |r: &Resource| r.gate() == GateState::Held && r.stored.status.opened;
+    if o.resources.iter().any(was_served) {
         return false;
     }
     let since = o.notes.switched_at.unwrap_or(o.now);
