@@ -87,8 +87,8 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
 }
 
 /// Does the last step, from the moment on at which etcd has everything: the APIServices are
-/// deleted, the CRDs answer everywhere, and our gates are closed, which ends the watches on our
-/// server.
+/// deleted, the CRDs answer everywhere, and our gates are closed. The watches on our server go on at
+/// the CRDs then, or end.
 ///
 /// # Errors
 /// See [`BackError`]; carrying it out again goes on.
