@@ -354,7 +354,8 @@ fn pipeline(
     } = cluster;
     let reviews = &metrics.reviews;
     let tokens = TokenAuthenticator::new(client.clone(), reviews.clone());
-    let authorizer: Arc<dyn Authorizer> = Arc::new(SubjectAccess::new(client.clone(), reviews.clone()));
+    let authorizer: Arc<dyn Authorizer> =
+        Arc::new(SubjectAccess::new(client.clone(), reviews.clone()));
     let api = Api::new(store.clone(), definitions.clone(), namespaces)
         .attached(attachments)
         .keeping(pieces)

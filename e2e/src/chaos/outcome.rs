@@ -21,10 +21,11 @@ const FLAWS: [(Flaw, &str); 10] = [
     (Flaw::StaleRead, "stale_reads"),
 ];
 /// Names of the things that may happen.
-const NOTES: [(Note, &str); 11] = [
+const NOTES: [(Note, &str); 12] = [
     (Note::Requests, "requests"),
     (Note::Events, "events"),
     (Note::Reads, "lists_compared"),
+    (Note::WatchesEnded, "watches_ended"),
     (Note::Throttled, "throttled_requests"),
     (
         Note::RefusedWithoutRetryAfter,

@@ -72,6 +72,8 @@ pub enum Note {
     /// An informer of client-go listed again in a round with faults, as it does after any answer
     /// but 429 to its watch.
     ListedAgainInDisturbedRounds,
+    /// A watch with bookmarks ended while no group went to the server, in a round without faults.
+    WatchesEnded,
     /// Events that watchers saw.
     Events,
     /// Lists that were compared with the acknowledged writes.

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::object::{self, LABEL, PARTS};
 use super::observer::{EventType, Observer, Seen};
 use super::request::{Answer, Requester, media};
-use super::tally::Flaw;
+use super::tally::{Direction, Flaw, Note};
 
 /// Media type of metadata alone.
 const PARTIAL: &str =
@@ -178,6 +178,12 @@ impl Watcher {
                 Ok(None) => {}
                 Err(next) => return next.unwrap_or(at.map_or(Next::Restart, Next::Resume)),
             }
+        }
+        let tally = &self.requester.tally;
+        let moment = tally.moment();
+        let going = moment.direction == Direction::Forward;
+        if self.observer.nature.bookmarks && !going && !moment.disturbed {
+            tally.note(Note::WatchesEnded);
         }
         at.map_or(Next::Restart, Next::Resume)
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use e2e::chaos::{
-    self, ChaosError, ChaosOptions, Direction, Driver, Fault, Harness, Outcome, ProcessDriver,
-    Window, at_cluster,
+    self, ChaosError, ChaosOptions, Direction, Driver, Fault, Harness, Note, Outcome,
+    ProcessDriver, Window, at_cluster,
 };
 use e2e::processes::Processes;
 use e2e::takeover::GROUPS;
@@ -56,6 +56,8 @@ async fn no_watcher_notices_the_way_there_and_back() {
     println!("{outcome}");
     assert!(outcome.writes > 200, "{outcome}");
     assert!(outcome.is_clean(), "{outcome}");
+    // Those of the CRDs end when the group goes to the server; on the way back they go on.
+    assert_eq!(tally.noted(Note::WatchesEnded), 0, "{outcome}");
 }
 
 /// Leaves the groups with their CRDs.
