@@ -17,7 +17,8 @@ use traces::ExportMetrics;
 use crate::api::{Api, Pieces};
 use crate::auth::{Authenticator, Authorizer, FrontProxyConfig, SubjectAccess, TokenAuthenticator};
 use crate::cluster::{
-    self, Attachments, EffectiveDefinitions, Namespaces, stored_definitions, watch_front_proxy,
+    self, Attachments, EffectiveDefinitions, KubeWatches, Namespaces, stored_definitions,
+    watch_front_proxy,
 };
 use crate::config::Config;
 use crate::holds;
@@ -65,6 +66,7 @@ impl Background {
 /// The state of the cluster that is followed.
 struct Cluster {
     client: kube::Client,
+    watches: Arc<KubeWatches>,
     front_proxy: Arc<ArcSwap<FrontProxyConfig>>,
     front_proxy_loaded: watch::Receiver<bool>,
     namespaces: Arc<Namespaces>,
@@ -232,7 +234,9 @@ async fn follow_cluster(
     store: &Store,
     background: &Background,
 ) -> anyhow::Result<Cluster> {
-    let client = cluster::client(config.kubeconfig.as_deref()).await?;
+    let kubeconfig = config.kubeconfig.as_deref();
+    let client = cluster::client(kubeconfig).await?;
+    let watches = Arc::new(KubeWatches::new(kubeconfig).await?);
     let front_proxy = Arc::new(ArcSwap::from_pointee(FrontProxyConfig::default()));
     let (loaded, front_proxy_loaded) = watch::channel(false);
     background.spawn(watch_front_proxy(
@@ -261,6 +265,7 @@ async fn follow_cluster(
     background.spawn(follow);
     Ok(Cluster {
         client,
+        watches,
         front_proxy,
         front_proxy_loaded,
         namespaces,
@@ -344,6 +349,7 @@ fn pipeline(
 ) -> Pipeline {
     let Cluster {
         client,
+        watches,
         front_proxy,
         namespaces,
         attachments,
@@ -354,13 +360,12 @@ fn pipeline(
     } = cluster;
     let reviews = &metrics.reviews;
     let tokens = TokenAuthenticator::new(client.clone(), reviews.clone());
-    let authorizer: Arc<dyn Authorizer> =
-        Arc::new(SubjectAccess::new(client.clone(), reviews.clone()));
+    let authorizer: Arc<dyn Authorizer> = Arc::new(SubjectAccess::new(client, reviews.clone()));
     let api = Api::new(store.clone(), definitions.clone(), namespaces)
         .attached(attachments)
         .keeping(pieces)
         .refusing(refused_writers)
-        .proxying_watches(Arc::new(client));
+        .proxying_watches(watches);
     let api = match &config.copy_dir {
         Some(directory) => api.copying_to(directory),
         None => api,

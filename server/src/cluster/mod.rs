@@ -25,4 +25,4 @@ pub use groups::{
 pub use namespaces::{NamespaceError, NamespaceLookup, NamespacePhase, Namespaces};
 pub use persist::stored_definitions;
 pub use serving::EffectiveDefinitions;
-pub use watch_proxy::{WATCH_PROXY, WatchProxy, WatchProxyError};
+pub use watch_proxy::{KubeWatches, WATCH_PROXY, WatchProxy, WatchProxyError};

@@ -16,11 +16,24 @@ use crate::harness::*;
 const RESOURCE: &str = "policyreports.wgpolicyk8s.io";
 const MODIFIED: &str = r#"{"type":"MODIFIED","object":{"metadata":{"resourceVersion":"900"}}}"#;
 
-/// A CRD that sends one line to each watch, if it answers.
-#[derive(Default)]
+/// A CRD that sends the same to each watch, if it answers.
 struct Crd {
     refuses: bool,
+    sends: String,
+    /// True when the answer ends then.
+    ends: bool,
     asked: Mutex<Vec<(String, Option<String>, String)>>,
+}
+
+impl Default for Crd {
+    fn default() -> Self {
+        Self {
+            refuses: false,
+            sends: format!("{MODIFIED}\n"),
+            ends: false,
+            asked: Mutex::default(),
+        }
+    }
 }
 
 #[async_trait]
@@ -39,9 +52,14 @@ impl WatchProxy for Crd {
             let (status, form) = (StatusCode::FORBIDDEN, String::new());
             return Err(WatchProxyError::Refused { status, form });
         }
-        let line = Bytes::from(format!("{MODIFIED}\n"));
-        let line = futures::stream::once(async move { line });
-        Ok(line.chain(futures::stream::pending()).boxed())
+        let sent = self.sends.as_bytes().chunks(7);
+        let sent: Vec<_> = sent.map(Bytes::copy_from_slice).collect();
+        let sent = futures::stream::iter(sent);
+        Ok(if self.ends {
+            sent.boxed()
+        } else {
+            sent.chain(futures::stream::pending()).boxed()
+        })
     }
 }
 
@@ -139,6 +157,41 @@ async fn a_watch_ends_after_the_last_bookmark_where_the_crd_does_not_answer() {
     let end = events.last().unwrap();
     assert_eq!(end["type"], "BOOKMARK");
     assert_eq!(rv(&end["object"]), last);
+}
+
+/// Sends this to a watch of `somebody` after the resource was given back; returns the types of the
+/// events that the client sees from the last bookmark on.
+async fn seen_of(sends: String, ends: bool) -> Vec<String> {
+    let crd = Crd {
+        sends,
+        ends,
+        ..Crd::default()
+    };
+    let (server, _) = crd.behind().await;
+    let uri = format!("{REPORTS}?watch=1&allowWatchBookmarks=true");
+    let mut watch = server.request("GET", &uri).user("somebody").watch().await;
+    let last = give_back(&server).await;
+    let mut seen = Vec::new();
+    while let Some(event) = watch.next().await {
+        if !seen.is_empty() || rv(&event["object"]) == last {
+            seen.push(event["type"].as_str().unwrap().to_owned());
+        }
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_line_that_breaks_off_is_not_passed_on() {
+    let cut = format!("{MODIFIED}\n{}", &MODIFIED[..20]);
+    assert_eq!(seen_of(cut, true).await, ["BOOKMARK", "MODIFIED"]);
+}
+
+/// It ends watches of Kyverno for good, and is the word of one kube-apiserver: the client asks its own.
+#[tokio::test]
+async fn an_error_of_the_crd_is_not_passed_on() {
+    let gone = r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#;
+    let sends = format!("{MODIFIED}\n{gone}\n{MODIFIED}\n");
+    assert_eq!(seen_of(sends, false).await, ["BOOKMARK", "MODIFIED"]);
 }
 
 /// Who gives the resource back waits for the end; who takes no bookmarks could not resume later.

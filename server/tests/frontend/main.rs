@@ -18,3 +18,4 @@ mod shutdown;
 mod slow;
 mod spans;
 mod support;
+mod watch_proxy;

@@ -1,6 +1,7 @@
 //! `watch`: a stream of changes, from a version on or beginning with the objects that are there.
 
 mod frame;
+mod framing;
 mod onward;
 mod schedule;
 mod stream;

@@ -15,15 +15,17 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use url::form_urlencoded;
 
+use super::framing::{Framing, Whole};
 use crate::api::Api;
 use crate::api::scope::Scope;
 use crate::cluster::{WATCH_PROXY, WatchProxy};
-use crate::http::negotiation::Accepted;
+use crate::http::negotiation::{Accepted, MediaType};
 
 /// Longest time until the CRD has answered.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest time without a byte. A kube-apiserver sends a bookmark each minute.
-const SILENCE: Duration = Duration::from_mins(2);
+/// Longest time without a byte. Where nothing happens to a resource, a kube-apiserver sends a bookmark
+/// after etcd has told it of its progress, which takes ten minutes and more by default.
+const SILENCE: Duration = Duration::from_mins(15);
 /// Characters of a path that a URI has in another form.
 const ESCAPED: &AsciiSet = &CONTROLS
     .add(b' ')
@@ -54,8 +56,12 @@ pub struct Onward {
     query: Query,
     accept: Option<String>,
     form: &'static str,
+    protobuf: bool,
     shutdown: CancellationToken,
 }
+
+/// What the CRD sends, and what of it has not been passed on.
+type Source = (BoxStream<'static, Bytes>, Framing);
 
 /// Returns whether a request is such a rest already, which this server sent or another one did: it was
 /// meant for the CRD.
@@ -77,6 +83,7 @@ impl Onward {
             query: ctx.info.query.clone(),
             accept: (!accept.is_empty()).then(|| accept.join(", ")),
             form: accepted.content_type(),
+            protobuf: accepted.media_type == MediaType::Protobuf,
             shutdown: ctx.shutdown.clone(),
         })
     }
@@ -85,6 +92,7 @@ impl Onward {
     /// it cannot be had, so that the client asks itself.
     pub async fn open(self, rv: u64, end: Instant) -> BoxStream<'static, Bytes> {
         let shutdown = self.shutdown.clone();
+        let framing = Framing::new(self.protobuf);
         let begun = tokio::select! {
             () = shutdown.cancelled() => None,
             begun = self.begin(rv, end) => begun,
@@ -92,11 +100,8 @@ impl Onward {
         let Some(pieces) = begun else {
             return futures::stream::empty().boxed();
         };
-        let heard = futures::stream::unfold(pieces, |mut pieces| async move {
-            let piece = timeout(SILENCE, pieces.next()).await.ok().flatten()?;
-            Some((piece, pieces))
-        });
-        heard.take_until(shutdown.cancelled_owned()).boxed()
+        let events = futures::stream::unfold(Some((pieces, framing)), next);
+        events.take_until(shutdown.cancelled_owned()).boxed()
     }
 
     async fn begin(self, rv: u64, end: Instant) -> Option<BoxStream<'static, Bytes>> {
@@ -120,6 +125,22 @@ impl Onward {
                 tracing::info!(path = self.path, "a watch ends: no answer from the CRD");
                 None
             }
+        }
+    }
+}
+
+/// Returns the next whole events, and what is behind them; nothing at the end. An error is the end as
+/// well: whether the version of the client is known is for its own kube-apiserver to say.
+async fn next(source: Option<Source>) -> Option<(Bytes, Option<Source>)> {
+    let (mut pieces, mut framing) = source?;
+    loop {
+        let piece = timeout(SILENCE, pieces.next()).await.ok().flatten()?;
+        let Whole { events, last } = framing.take(&piece);
+        if last {
+            return (!events.is_empty()).then_some((events, None));
+        }
+        if !events.is_empty() {
+            return Some((events, Some((pieces, framing))));
         }
     }
 }
