@@ -150,6 +150,7 @@ impl Matrix {
                 disturbed,
                 restarted: None,
                 disputed: false,
+                came: moment.came,
             };
         });
     }
