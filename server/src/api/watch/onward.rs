@@ -60,7 +60,7 @@ pub struct Onward {
     shutdown: CancellationToken,
 }
 
-/// What the CRD sends, and what of it has not been passed on.
+/// The answer of the CRD, and the part of it that has not been passed on.
 type Source = (BoxStream<'static, Bytes>, Framing);
 
 /// Returns whether a request is such a rest already, which this server sent or another one did: it was

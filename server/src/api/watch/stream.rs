@@ -60,7 +60,7 @@ enum Source {
     Ended,
 }
 
-/// What follows some lines.
+/// The next step after some lines.
 enum Then {
     More,
     /// The lines of the CRD behind a version.
