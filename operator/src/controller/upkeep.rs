@@ -60,6 +60,7 @@ pub async fn refuse(
     let last = match last_accepted(object, read, refusal) {
         Some(last) => {
             let read = Box::pin(dereference::dereference(&last, ctx)).await?;
+            let last = read.in_force(&last).into_owned();
             Some((last, Dereferenced { kept: true, ..read }))
         }
         None => None,

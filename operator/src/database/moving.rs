@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use super::files::Values;
 use super::place::{Postgres, Source, Storage};
 
-/// The directory in which the embedded server finds the destination.
+/// The directory in which the server finds the destination.
 pub const DIRECTORY: &str = "/etc/reports-server/move";
 /// The flag by which the server is told of [`DIRECTORY`].
 pub const FLAG: &str = "--move-database-dir=";
@@ -158,13 +158,18 @@ pub fn target(postgres: &Postgres) -> String {
         DatabaseMode::CloudNativePg => format!(" ({name})"),
         DatabaseMode::Managed | DatabaseMode::Embedded => String::new(),
     };
-    let mode = match postgres.mode {
+    format!("{}{place}", word(postgres.mode))
+}
+
+/// Returns the word for a mode in the specification.
+#[must_use]
+pub const fn word(mode: DatabaseMode) -> &'static str {
+    match mode {
         DatabaseMode::Embedded => "Embedded",
         DatabaseMode::Managed => "Managed",
         DatabaseMode::External => "External",
         DatabaseMode::CloudNativePg => "CloudNativePG",
-    };
-    format!("{mode}{place}")
+    }
 }
 
 /// Returns the content of the Secret: the connection's parameters and the server's settings for it.
@@ -232,13 +237,13 @@ pub fn volume(name: &str, secret: String) -> Volume {
     }
 }
 
-/// Returns the phase of a move that is under way, and a sentence about it.
+/// Returns the phase of a move that is under way, and a sentence about it, from what the server has
+/// `told` and what the move `waits_for`.
 #[must_use]
-pub fn describe(moving: &Moving) -> (MovePhase, String) {
-    let Some(told) = &moving.told else {
-        let waits = moving.waits_for.clone();
-        let waits = waits.unwrap_or_else(|| "the server begins within two minutes".to_owned());
-        return (MovePhase::Waiting, waits);
+pub fn describe(told: Option<&DatabaseMove>, waits_for: Option<&str>) -> (MovePhase, String) {
+    let Some(told) = told else {
+        let waits = waits_for.unwrap_or("the server begins within two minutes");
+        return (MovePhase::Waiting, waits.to_owned());
     };
     let sentence = match told.phase {
         MovePhase::Waiting => format!("the server tries again soon: {}", told.message),

@@ -128,21 +128,20 @@ fn volumes(spec: &Validated) -> Vec<Volume> {
     let mut volumes = vec![
         storage::volume(spec, database_mount(spec).0),
         certificate(spec),
-    ];
-    if let Backend::Pod(_) = spec.backend() {
         // Mounted from the start: where to move to arrives without a new pod.
-        volumes.push(moving::volume(MOVE_VOLUME, spec.names.database_move()));
-    }
+        moving::volume(MOVE_VOLUME, spec.names.database_move()),
+    ];
     volumes.extend(copied(spec).then(copies));
     volumes.extend(collector::volume(spec));
     volumes
 }
 
 fn mounts(spec: &Validated) -> Vec<VolumeMount> {
-    let mut mounts = vec![database(spec), mount(CERT_VOLUME, CERT_DIR, true)];
-    if let Backend::Pod(_) = spec.backend() {
-        mounts.push(mount(MOVE_VOLUME, moving::DIRECTORY, true));
-    }
+    let mut mounts = vec![
+        database(spec),
+        mount(CERT_VOLUME, CERT_DIR, true),
+        mount(MOVE_VOLUME, moving::DIRECTORY, true),
+    ];
     mounts.extend(copied(spec).then(|| mount(COPIES_VOLUME, embedded::COPIES, false)));
     let ca = collector::volume(spec);
     mounts.extend(ca.map(|_| mount(collector::CA_VOLUME, collector::CA_DIR, true)));
@@ -209,11 +208,9 @@ fn args(spec: &Validated) -> Vec<String> {
 }
 
 fn database_args(spec: &Validated) -> Vec<String> {
+    let to_move = format!("{}{}", moving::FLAG, moving::DIRECTORY);
     let Backend::Postgres(postgres) = spec.backend() else {
-        let mut args = vec![
-            format!("--database={}", embedded::file()),
-            format!("{}{}", moving::FLAG, moving::DIRECTORY),
-        ];
+        let mut args = vec![format!("--database={}", embedded::file()), to_move];
         args.extend(copied(spec).then(|| format!("--copy-dir={}", embedded::COPIES)));
         return args;
     };
@@ -222,6 +219,7 @@ fn database_args(spec: &Validated) -> Vec<String> {
         format!("--cluster-uid={}", spec.cluster_uid),
         format!("--database-dir={}", place::DIRECTORY),
         format!("--database-max-connections={}", postgres.max_connections),
+        to_move,
     ];
     let name = postgres.cluster_name.iter();
     args.extend(name.map(|name| format!("--cluster-name={name}")));

@@ -19,8 +19,9 @@ pub struct Refused {
     pub spec: Option<Box<Validated>>,
 }
 
-/// Returns what is to be done of the specification of `object`. Of an object that is being deleted,
-/// the database stays of the major version that it has.
+/// Returns what is to be done of the specification of `object`: while reports move from one
+/// PostgreSQL to another, of the one in its place. Of an object that is being deleted, the database
+/// stays of the major version that it has.
 ///
 /// # Errors
 /// If the specification is not valid, or the namespace holds what does not fit.
@@ -29,12 +30,15 @@ pub fn validate(object: &ReportsServer, found: &Dereferenced) -> Result<Validate
         refusal,
         spec: None,
     };
+    let in_force = found.in_force(object);
+    let (asked, object) = (object, &*in_force);
     let spec = specification(object, found).map_err(refused)?;
     let leaves = object.meta().deletion_timestamp.is_some();
     let spec = if leaves { spec.staying() } else { spec };
     let spec = certificates::certified(spec, found);
     let allowed = allowed::check(&spec, found, leaves);
     let decided = allowed.and_then(|()| decide(object, spec.clone(), found));
+    let decided = decided.and_then(|spec| moving::decide(asked, spec, found));
     decided.map_err(|refusal| Refused {
         refusal,
         spec: Some(Box::new(spec)),
@@ -57,11 +61,10 @@ fn decide(
         None => spec,
     };
     let route = Route::of(object, &spec, inside.cloud_native_pg.as_ref());
-    let spec = match route {
+    Ok(match route {
         Some(route) => spec.reached_by(route, inside),
         None => spec,
-    };
-    moving::decide(object, spec, found)
+    })
 }
 
 #[cfg(test)]

@@ -141,7 +141,9 @@ impl Route {
         }
     }
 
-    fn watched(&self) -> BTreeSet<Watched> {
+    /// Returns the objects of others that it depends on.
+    #[must_use]
+    pub fn watched(&self) -> BTreeSet<Watched> {
         let sources = self.connection.sources.iter().map(|source| match source {
             Source::Secret { name, .. } => Watched::Secret(name.clone()),
             Source::ConfigMap { name, .. } => Watched::ConfigMap(name.clone()),

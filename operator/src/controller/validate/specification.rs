@@ -59,7 +59,10 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
     let postgres = database.postgres();
     let begun_anew = postgres.and_then(|postgres| begun_anew(object, found, postgres));
     let told = found.inside.history.as_deref();
-    let history = postgres.and_then(|_| history::in_use(noted(object), told, begun_anew));
+    // What the reports were moved to comes before what the status still says.
+    let moved_to = found.between.history().map(str::to_owned);
+    let in_use = || history::in_use(noted(object), told, begun_anew);
+    let history = postgres.and_then(|_| moved_to.or_else(in_use));
     let delete_data = effective.deletion_data == DataDeletionPolicy::Delete;
     Ok(Validated {
         uid,
@@ -75,6 +78,7 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
         embedded: embedded(spec, &effective, found, &name),
         postgres: None,
         moving: None,
+        between: None,
         move_progress: MoveProgress::None,
         now: found.now,
         scale,

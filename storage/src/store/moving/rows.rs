@@ -1,5 +1,8 @@
 //! Rows on their way from one database to the other, as both understand them.
 
+use std::collections::HashMap;
+use std::time::SystemTime;
+
 use crate::model::{ObjectKey, ResourceId};
 
 /// The place of a row, under the resource's number in the database that is moved.
@@ -18,6 +21,47 @@ pub(crate) struct Marker {
     pub name: String,
     /// The newest seq when the other database took over; `None` until it did.
     pub moved_at: Option<u64>,
+}
+
+/// A cluster that has moved from one PostgreSQL to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Departure {
+    /// The record of the move.
+    pub marker: Marker,
+    /// Numbers of the resources: in the database that was moved, and in the other one.
+    pub ids: HashMap<ResourceId, i64>,
+}
+
+/// A commit, as the log has it.
+#[derive(Clone, Debug)]
+pub(crate) struct CommitRow {
+    pub seq: i64,
+    pub counter: i64,
+    pub batch: i64,
+    pub changes: i32,
+    pub records: bool,
+    pub bytes: i64,
+    pub committed_at: SystemTime,
+    /// JSON.
+    pub refused: Option<String>,
+}
+
+/// A part of the log.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LogRows {
+    pub changes: Vec<ChangeRow>,
+    /// The commits that made the changes, and those without changes between; none where the
+    /// database does not keep them.
+    pub commits: Vec<CommitRow>,
+}
+
+impl LogRows {
+    /// Returns the number of the last change or commit.
+    pub fn last(&self) -> Option<i64> {
+        let change = self.changes.last().map(|change| change.seq);
+        let commit = self.commits.last().map(|commit| commit.seq);
+        change.max(commit)
+    }
 }
 
 /// An object.
