@@ -79,7 +79,6 @@ pub async fn run(line: Takeover, options: &AbuseOptions) -> Result<Outcome, Abus
             disturbed: true,
             restarted: None,
             disputed: true,
-            came: moment.came,
         };
     });
     let mut run = Run {

@@ -51,12 +51,6 @@ impl Fault {
             _ => None,
         }
     }
-
-    /// Returns whether another server comes in place of one.
-    #[must_use]
-    pub fn replaces_server(self) -> bool {
-        matches!(self, Self::ServerKilled | Self::ServerPodDeleted)
-    }
 }
 
 impl fmt::Display for Fault {

@@ -107,7 +107,6 @@ impl Run<'_> {
                 disturbed,
                 restarted,
                 disputed,
-                came: moment.came,
             };
         });
         // Pruned and kept, each with faults and without.
@@ -160,9 +159,6 @@ impl Run<'_> {
             let window = driver.strike(planned.fault, planned.length).await;
             if restarted.is_some() {
                 tally.starting(None);
-            }
-            if planned.fault.replaces_server() {
-                tally.go(|moment| moment.came = Some(Instant::now()));
             }
             let window = window?;
             Ok::<_, ChaosError>((struck, window))

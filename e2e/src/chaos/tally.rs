@@ -13,12 +13,6 @@ use super::ledger::Key;
 
 /// Examples that are kept.
 const EXAMPLES: usize = 20;
-/// Go's words for a request with a body on a connection that its client was told to leave just then
-/// (golang/go#62450); a kube-apiserver passes it on as 503.
-const LEFT: &str = "cannot rewind body after connection loss";
-/// The time after the arrival of a server within which old connections are left: twice the age of
-/// five minutes, a fifth more or less.
-const LEAVING: Duration = Duration::from_mins(12);
 
 /// The present move of the groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -67,7 +61,7 @@ pub enum Note {
     Throttled,
     /// 429 or 503 without one.
     RefusedWithoutRetryAfter,
-    /// A request failed in a round with faults, or by one of an earlier round: see [`Moment::came`].
+    /// A request failed in a round with faults.
     FailedInDisturbedRounds,
     /// 409 to a write with the version that was read.
     Conflicts,
@@ -114,9 +108,6 @@ pub struct Moment {
     pub restarted: Option<usize>,
     /// True if an APIService is deleted in this round.
     pub disputed: bool,
-    /// The time at which a server came in place of one that was ended: clients are led to it later,
-    /// which can cost a request.
-    pub came: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -261,9 +252,7 @@ impl Tally {
 
     /// Counts a failed request: a flaw unless faults are being made.
     pub fn failed(&self, text: String) {
-        let moment = self.moment();
-        let leaving = moment.came.is_some_and(|came| came.elapsed() < LEAVING);
-        if moment.disturbed || leaving && text.contains(LEFT) {
+        if self.moment().disturbed {
             tracing::info!(text, "a request failed in a disturbed round");
             self.note(Note::FailedInDisturbedRounds);
         } else {
@@ -331,19 +320,6 @@ mod tests {
         assert_eq!(tally.noted(Note::FailedInDisturbedRounds), 1);
         assert_eq!(tally.all_flaws(), 1);
         assert_eq!(tally.examples().len(), 1);
-    }
-
-    #[test]
-    fn a_connection_that_is_left_for_a_new_server_explains_only_what_that_costs() {
-        let tally = Tally::default();
-        let left = format!("503: net/http: {LEFT}");
-        tally.failed(left.clone());
-        assert_eq!(tally.flaws(Flaw::FailedRequest), 1);
-        tally.go(|moment| moment.came = Some(Instant::now()));
-        tally.failed(left);
-        assert_eq!(tally.noted(Note::FailedInDisturbedRounds), 1);
-        tally.failed("503: something else".into());
-        assert_eq!(tally.flaws(Flaw::FailedRequest), 2);
     }
 
     #[test]

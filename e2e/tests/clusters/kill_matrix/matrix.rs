@@ -150,7 +150,6 @@ impl Matrix {
                 disturbed,
                 restarted: None,
                 disputed: false,
-                came: moment.came,
             };
         });
     }
