@@ -157,8 +157,8 @@ impl Cluster {
         self.state.logs()
     }
 
-    /// Returns the directory of the logs of pods, of which the kubelet keeps one of each:
-    /// `NAMESPACE_NAME_UID/CONTAINER/N.log`. A cluster without a node has none.
+    /// Returns the directory of the logs of the pods that exist: `NAMESPACE_NAME_UID/CONTAINER/N.log`.
+    /// A cluster without a node has none.
     #[must_use]
     pub fn pod_logs(&self) -> PathBuf {
         self.state.pod_logs()

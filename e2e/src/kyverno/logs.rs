@@ -9,7 +9,7 @@ use std::process::Stdio;
 use tokio::process::Child;
 
 use super::{CONTROLLERS, KyvernoError, NAMESPACE};
-use crate::takeover::OPERATOR_NAMESPACE;
+use crate::takeover::{OPERATOR_NAMESPACE, TARGET_NAMESPACE};
 use testcluster::Cluster;
 
 /// A task that follows the logs into files as long as it lives.
@@ -65,16 +65,19 @@ impl Logs {
 /// # Errors
 /// If a log cannot be copied.
 pub fn copy_ours(cluster: &Cluster, folder: &Path) -> Result<(), KyvernoError> {
-    let prefix = format!("{OPERATOR_NAMESPACE}_");
     for pod in names(&cluster.pod_logs())? {
-        let Some(name) = pod.strip_prefix(&prefix).and_then(|of| of.rsplit_once('_')) else {
+        // NAMESPACE_NAME_UID, of which no part has an underscore.
+        let [namespace, name, _] = pod.split('_').collect::<Vec<_>>()[..] else {
             continue;
         };
+        if ![OPERATOR_NAMESPACE, TARGET_NAMESPACE].contains(&namespace) {
+            continue;
+        }
         let containers = cluster.pod_logs().join(&pod);
         for container in names(&containers)? {
             for log in names(&containers.join(&container))? {
                 let from = containers.join(&container).join(&log);
-                let to = folder.join(format!("{}_{container}.{log}", name.0));
+                let to = folder.join(format!("{name}_{container}.{log}"));
                 std::fs::copy(&from, &to).map_err(KyvernoError::file(&from))?;
             }
         }
