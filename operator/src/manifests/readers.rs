@@ -15,18 +15,11 @@ pub fn server() -> Vec<Reasoned> {
 
 /// Returns the right to go on with the watches of clients at the CRDs of these reports.
 fn onward(reports: Reasoned) -> Reasoned {
-    let PolicyRule {
-        api_groups,
-        resources,
-        ..
-    } = reports.rule;
     Reasoned {
         reason: "Goes on with the watches of clients at the CRDs when the group is given back.",
         rule: PolicyRule {
-            api_groups,
-            resources,
             verbs: vec!["watch".to_owned()],
-            ..PolicyRule::default()
+            ..reports.rule
         },
     }
 }
