@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use apimachinery::request_info::Query;
 use bytes::Bytes;
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use http::header::ACCEPT;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use storage::cache::Resource;
@@ -55,13 +55,12 @@ pub struct Onward {
     path: String,
     query: Query,
     accept: Option<String>,
-    form: &'static str,
-    protobuf: bool,
+    accepted: Accepted,
     shutdown: CancellationToken,
 }
 
 /// The answer of the CRD, and the part of it that has not been passed on.
-type Source = (BoxStream<'static, Bytes>, Framing);
+type Answer = (BoxStream<'static, Bytes>, Framing);
 
 /// Returns whether a request is such a rest already, which this server sent or another one did: it was
 /// meant for the CRD.
@@ -82,30 +81,24 @@ impl Onward {
             path: ctx.info.path.clone(),
             query: ctx.info.query.clone(),
             accept: (!accept.is_empty()).then(|| accept.join(", ")),
-            form: accepted.content_type(),
-            protobuf: accepted.media_type == MediaType::Protobuf,
+            accepted,
             shutdown: ctx.shutdown.clone(),
         })
     }
 
     /// Returns what the CRD sends behind `rv`, until the watch is to end or breaks off; nothing where
-    /// it cannot be had, so that the client asks itself.
-    pub async fn open(self, rv: u64, end: Instant) -> BoxStream<'static, Bytes> {
+    /// it cannot be had, so that the client asks itself. The CRD is asked when the first piece is.
+    pub fn open(self, rv: u64, end: Instant) -> BoxStream<'static, Bytes> {
         let shutdown = self.shutdown.clone();
-        let framing = Framing::new(self.protobuf);
-        let begun = tokio::select! {
-            () = shutdown.cancelled() => None,
-            begun = self.begin(rv, end) => begun,
-        };
-        let Some(pieces) = begun else {
-            return futures::stream::empty().boxed();
-        };
-        let events = futures::stream::unfold(Some((pieces, framing)), next);
+        let framing = Framing::new(self.accepted.media_type == MediaType::Protobuf);
+        let begun = async move { self.begin(rv, end).await.map(|pieces| (pieces, framing)) };
+        let events = begun.map(|answer| futures::stream::unfold(answer, next));
+        let events = events.flatten_stream();
         events.take_until(shutdown.cancelled_owned()).boxed()
     }
 
     async fn begin(self, rv: u64, end: Instant) -> Option<BoxStream<'static, Bytes>> {
-        // Who gave the resource back has to see that this server is done with it.
+        // The operator must not take events of etcd for events of this server.
         if self.resource.gate().borrow().holder.as_deref() == Some(self.user.as_str()) {
             return None;
         }
@@ -114,7 +107,8 @@ impl Onward {
             return None;
         }
         let uri = uri(&self.path, &self.query, rv, seconds);
-        let asked = self.proxy.watch(uri, self.accept, self.form);
+        let form = self.accepted.content_type();
+        let asked = self.proxy.watch(uri, self.accept, form);
         match timeout(PATIENCE, asked).await {
             Ok(Ok(pieces)) => Some(pieces),
             Ok(Err(error)) => {
@@ -131,8 +125,8 @@ impl Onward {
 
 /// Returns the next whole events, and what is behind them; nothing at the end. An error is the end as
 /// well: whether the version of the client is known is for its own kube-apiserver to say.
-async fn next(source: Option<Source>) -> Option<(Bytes, Option<Source>)> {
-    let (mut pieces, mut framing) = source?;
+async fn next(answer: Option<Answer>) -> Option<(Bytes, Option<Answer>)> {
+    let (mut pieces, mut framing) = answer?;
     loop {
         let piece = timeout(SILENCE, pieces.next()).await.ok().flatten()?;
         let Whole { events, last } = framing.take(&piece);

@@ -54,8 +54,6 @@ pub struct Watch {
 /// The place where the lines of a watch come from.
 enum Source {
     Here(Box<Watch>),
-    /// The CRD has to be asked for what comes behind a version.
-    Leaving(Box<Watch>, u64),
     Crd(BoxStream<'static, Bytes>),
     Ended,
 }
@@ -76,16 +74,12 @@ impl Source {
                 let mut out = BytesMut::new();
                 let next = match watch.fill(&mut out).await? {
                     Then::More => Self::Here(watch),
-                    Then::Crd(rv) => Self::Leaving(watch, rv),
+                    Then::Crd(rv) => watch.go_on(rv),
                     Then::End if out.is_empty() => return Ok(None),
                     Then::End => Self::Ended,
                 };
                 return Ok(Some((out.freeze(), next)));
             }
-            Self::Leaving(watch, rv) => match watch.onward {
-                Some(onward) => onward.open(rv, watch.schedule.end).await,
-                None => return Ok(None),
-            },
             Self::Crd(pieces) => pieces,
             Self::Ended => return Ok(None),
         };
@@ -109,6 +103,14 @@ impl Watch {
     /// Returns the lines of this watch, in pieces.
     pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, ApiError>> + Send {
         futures::stream::try_unfold(Source::Here(Box::new(self)), Source::next)
+    }
+
+    /// Returns the source of what is behind `rv` when the CRD serves the resource.
+    fn go_on(self, rv: u64) -> Source {
+        match self.onward {
+            Some(onward) => Source::Crd(onward.open(rv, self.schedule.end)),
+            None => Source::Ended,
+        }
     }
 
     /// Waits for the next lines and appends them.
