@@ -139,19 +139,8 @@ async fn a_watch_that_resumes_while_its_resource_is_given_back_gets_the_last_boo
     let server = Server::start().await;
     let seen = server.created("seen").await;
     let missed = server.created("missed").await;
-    let held = GateSpec {
-        state: GateState::Held,
-        settled: Some(true),
-        ..GateSpec::default()
-    };
-    server.set_gate_spec(RESOURCE, held.clone()).await;
     let last = rv(&missed) + 100;
-    let released = GateSpec {
-        released: Some(true),
-        resource_version: Some(last.to_string()),
-        ..held
-    };
-    server.set_gate_spec(RESOURCE, released).await;
+    server.release(RESOURCE, last).await;
 
     let uri = format!(
         "{REPORTS}?watch=1&allowWatchBookmarks=true&resourceVersion={}",

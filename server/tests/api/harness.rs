@@ -166,6 +166,22 @@ impl Server {
             .unwrap();
     }
 
+    /// Holds a resource as on the way back, and marks it: etcd has everything up to `last`.
+    pub async fn release(&self, name: &str, last: u64) {
+        let held = GateSpec {
+            state: GateState::Held,
+            settled: Some(true),
+            ..GateSpec::default()
+        };
+        self.set_gate_spec(name, held.clone()).await;
+        let released = GateSpec {
+            released: Some(true),
+            resource_version: Some(last.to_string()),
+            ..held
+        };
+        self.set_gate_spec(name, released).await;
+    }
+
     pub fn request(&self, method: &str, uri: &str) -> Request<'_> {
         Request {
             server: self,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use crds::control::{GateSpec, GateState};
+use crds::control::GateState;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use http::StatusCode;
@@ -75,19 +75,8 @@ impl Crd {
 /// Gives the resource back; returns its last version.
 async fn give_back(server: &Server) -> u64 {
     let seen = server.created("seen").await;
-    let held = GateSpec {
-        state: GateState::Held,
-        settled: Some(true),
-        ..GateSpec::default()
-    };
-    server.set_gate_spec(RESOURCE, held.clone()).await;
     let last = rv(&seen) + 100;
-    let released = GateSpec {
-        released: Some(true),
-        resource_version: Some(last.to_string()),
-        ..held
-    };
-    server.set_gate_spec(RESOURCE, released).await;
+    server.release(RESOURCE, last).await;
     server.set_gate(RESOURCE, GateState::Closed).await;
     last
 }
@@ -194,7 +183,7 @@ async fn an_error_of_the_crd_is_not_passed_on() {
     assert_eq!(seen_of(sends, false).await, ["BOOKMARK", "MODIFIED"]);
 }
 
-/// Who gives the resource back waits for the end; who takes no bookmarks could not resume later.
+/// The holder must not see events of etcd; a client without bookmarks could not resume later.
 #[tokio::test]
 async fn watches_of_the_holder_and_those_without_bookmarks_end() {
     let (server, crd) = Crd::default().behind().await;

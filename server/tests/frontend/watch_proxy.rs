@@ -82,3 +82,19 @@ async fn another_form_than_that_of_the_answer_is_refused() {
         Some(WatchProxyError::Refused { .. })
     ));
 }
+
+#[tokio::test]
+async fn no_more_go_on_than_the_bound_and_each_that_ends_makes_room() {
+    let (watches, _) = answering(StatusCode::OK).await;
+    let watch = async || watches.watch(URI.to_owned(), None, JSON).await;
+    let mut open = Vec::new();
+    for _ in 0..512 {
+        open.push(watch().await.unwrap());
+    }
+    assert!(matches!(
+        watch().await.err(),
+        Some(WatchProxyError::TooMany)
+    ));
+    open.pop();
+    assert!(watch().await.is_ok());
+}
