@@ -89,6 +89,27 @@ impl Parameters {
         self.pem.certificate.is_some()
     }
 
+    /// Returns whether these parameters lead to where `other` leads, protected alike: they differ in
+    /// role, password, certificates and CAs at most.
+    #[must_use]
+    pub fn leads_where(&self, other: &Self) -> bool {
+        let Self {
+            hosts,
+            dbname,
+            username: _,
+            password: _,
+            ssl_mode,
+            target_session_attrs,
+            ignored: _,
+            pem: _,
+            tls: _,
+        } = self;
+        *hosts == other.hosts
+            && *dbname == other.dbname
+            && *ssl_mode == other.ssl_mode
+            && *target_session_attrs == other.target_session_attrs
+    }
+
     /// Returns whether the certificate of the database is verified against a CA at all.
     #[must_use]
     pub fn verifies_server(&self) -> bool {
@@ -102,24 +123,10 @@ impl Parameters {
 
 impl PartialEq for Parameters {
     fn eq(&self, other: &Self) -> bool {
-        let Self {
-            hosts,
-            dbname,
-            username,
-            password,
-            ssl_mode,
-            target_session_attrs,
-            ignored: _,
-            pem,
-            tls: _,
-        } = self;
-        *hosts == other.hosts
-            && *dbname == other.dbname
-            && *username == other.username
-            && *password == other.password
-            && *ssl_mode == other.ssl_mode
-            && *target_session_attrs == other.target_session_attrs
-            && *pem == other.pem
+        self.leads_where(other)
+            && self.username == other.username
+            && self.password == other.password
+            && self.pem == other.pem
     }
 }
 

@@ -175,6 +175,27 @@ fn write(directory: &Path, pairs: Pairs<'_>) {
     }
 }
 
+#[rstest]
+#[case::password("password", "another", true)]
+#[case::role("username", "another", true)]
+#[case::host("host", "another.example", false)]
+#[case::port("port", "5433", false)]
+#[case::database("dbname", "another", false)]
+#[case::protection("sslmode", "require", false)]
+#[case::kind_of_host("target_session_attrs", "any", false)]
+fn who_connects_is_no_other_place(#[case] key: &str, #[case] value: &str, #[case] same: bool) {
+    let before: Vec<_> = SINGLE
+        .iter()
+        .copied()
+        .chain([("sslmode", "disable")])
+        .collect();
+    let kept = before.iter().copied().filter(|(other, _)| *other != key);
+    let after: Vec<_> = kept.chain([(key, value)]).collect();
+    let (before, after) = (read(&before).unwrap(), read(&after).unwrap());
+    assert_ne!(before, after);
+    assert_eq!(after.leads_where(&before), same);
+}
+
 #[test]
 fn a_directory_is_read_again_and_changes_are_noticed() {
     let directory = tempfile::tempdir().unwrap();

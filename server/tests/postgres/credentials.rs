@@ -2,7 +2,7 @@
 //! is restarted, and no write is refused.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pgtest::{Authority, Postgres, PostgresOptions, Tls};
 
@@ -11,8 +11,10 @@ use crate::support::eventually;
 use crate::support::replica::Place;
 use crate::support::scene::Scene;
 
-/// Parameters are looked at again about every second.
+/// With so little history, servers look at their parameters about every second.
 const HISTORY: Duration = Duration::from_secs(10);
+/// Time within which every server has looked at them.
+const SEEN: Duration = Duration::from_secs(4);
 
 async fn scene(tls: Tls) -> Scene {
     let options = PostgresOptions::default().with_tls(tls);
@@ -67,6 +69,26 @@ async fn a_password_changes() {
         place.lose("username");
     }
     scene.server.terminate_connections().await.unwrap();
+    all_is_well(scene).await;
+}
+
+/// The kubelet brings a Secret before the database knows what is in it, or brings the half of what
+/// changes: the password, while the certificates are of another CA already. Or somebody mistypes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parameters_that_do_not_work_end_no_connection() {
+    let scene = scene(Tls::Required).await;
+    let next = Authority::new("the next authority").unwrap();
+    for (key, value) in [("password", "another"), ("ca.crt", next.pem())] {
+        for place in &scene.places {
+            place.write(&scene.server.params().with(key, value));
+        }
+        let written = Instant::now();
+        while written.elapsed() < SEEN {
+            scene.progress(5).await;
+        }
+        assert_eq!(scene.desk.refused(), 0, "another {key}");
+    }
+    rotate(&scene, |params| params).await;
     all_is_well(scene).await;
 }
 
