@@ -21,19 +21,36 @@ olm_bundle_image() {
 	sed -n 's/^image: //p' "$1/catalog/catalog.yaml"
 }
 
-# olm_check FOLDER WORK: bundle and catalog are valid, and the catalog is what opm makes of the bundle.
+# olm_check FOLDER WORK: bundle and catalog are valid, the bundle passes the tests of its scorecard, and the
+# catalog is what opm makes of the bundle.
 # WORK/catalog.json is the catalog as opm reads it.
 olm_check() {
 	local folder=$1 work=$2 opm bundle
-	apt_need python3=python3
+	apt_need jq=jq python3=python3
 	opm=$(opm_program)
 	bundle=$(bundle_program)
 	"$bundle" -kubernetes "$(olm_kubernetes)" "${OLM_ACCEPTED[@]}" "$folder/bundle" || die "the bundle is not valid"
+	olm_scorecard "$folder/bundle" "$work"
 	"$opm" validate "$folder/catalog" || die "the catalog is not valid"
 	"$opm" render "$folder/catalog" --output json >"$work/catalog.json"
 	"$opm" render "$folder/bundle" "${OLM_RENDER[@]}" \
 		--alpha-image-ref-template "$(olm_bundle_image "$folder")" >"$work/bundle.json"
 	olm_same "$work/catalog.json" "$work/bundle.json" || die "the catalog is not what opm makes of the bundle"
+}
+
+# olm_scorecard BUNDLE WORK: the bundle passes each test that its configuration of the scorecard has. They
+# look for the bundle in /bundle, as in their pods, and ask no cluster.
+olm_scorecard() {
+	local root=$2/scorecard program test said
+	program=$(scorecard_program)
+	mkdir -p "$root/tmp"
+	cp -r "$1" "$root/bundle"
+	cp "$program" "$root/scorecard-test"
+	while read -r test; do
+		said=$(unshare --map-root-user --root "$root" /scorecard-test "$test")
+		jq -e '.results | length > 0 and all(.state == "pass")' <<<"$said" >/dev/null ||
+			die "the bundle fails the scorecard's test $test: $said"
+	done < <(sed -n '/- scorecard-test$/{n;s/^ *- //p}' "$1/tests/scorecard/config.yaml")
 }
 
 # olm_same CATALOG BUNDLE: the catalog's entry of the bundle is what opm makes of the bundle. Releases of

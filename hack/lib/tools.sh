@@ -19,10 +19,10 @@ cargo_tool() {
 	printf '%s\n' "$tools/bin/$1"
 }
 
-# go_tool NAME PACKAGE: the path of a program of the module e2e/delivery, which is built if it is not
-# there. Its versions are pinned by that module.
+# go_tool NAME PACKAGE [MODULE]: the path of a program of the module e2e/MODULE, e2e/delivery if none is
+# named, which is built if it is not there. Its versions are pinned by that module.
 go_tool() {
-	local source=$ROOT/e2e/delivery key path
+	local source=$ROOT/e2e/${3:-delivery} key path
 	command -v go >/dev/null || die "Go is needed to build $1; install it from https://go.dev/dl/"
 	key=$({
 		go version
@@ -61,6 +61,11 @@ opm_program() {
 
 bundle_program() {
 	go_tool bundle ./bundle
+}
+
+# scorecard_program: the path of the program that operator-sdk's scorecard runs in its pods.
+scorecard_program() {
+	go_tool scorecard github.com/operator-framework/operator-sdk/images/scorecard-test scorecard
 }
 
 # cosign_program: the path of cosign. Its version is exact, and Go verifies its sum and those of all that
