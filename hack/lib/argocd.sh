@@ -1,7 +1,9 @@
 # shellcheck shell=bash
 # Builds Argo CD, once, into the cache. Needs common.sh, apt.sh, tools.sh, jq.
 
-ARGOCD_VERSION=v3.5.7
+ARGOCD_VERSION=v3.6.1
+# A module beside it in its repository, with the same version.
+ARGOCD_ENGINE=github.com/argoproj/argo-cd/gitops-engine/v3
 
 # argocd_parts: make sure that it is built; prints the directory, which has `argocd`, one program for all
 # its servers; `redis-server` and `kustomize`, which these need; and the CRDs in `crds`.
@@ -28,14 +30,16 @@ argocd_parts() {
 }
 
 # argocd_build DIR KUSTOMIZE: build beside DIR, and rename it into place when complete. The module has
-# replacements of its own, so it is built inside of a copy; Go verifies its sum, and those of all that it
-# needs, against the public database of sums.
+# replacements of its own, so it is built inside of a copy, with the Go that it asks for; Go verifies its
+# sum, and those of all that it needs, against the public database of sums. One replacement leads to a folder
+# that its repository has and its module has not.
 argocd_build() {
 	local dir=$1 kustomize=$2 log=$CACHE/logs/go-build-argocd.log tmp answer
 	tmp=$(mktemp -d "$CACHE/tools/.build-argocd.XXXXXX")
 	# shellcheck disable=SC2064 # the directory is known now
 	trap "chmod -R u+w '$tmp'; rm -rf '$tmp'" EXIT
 	step "fetching Argo CD $ARGOCD_VERSION"
+	export GOTOOLCHAIN=auto
 	answer=$(cd "$tmp" && go mod download -json "github.com/argoproj/argo-cd/v3@$ARGOCD_VERSION") ||
 		die "cannot fetch Argo CD: $answer"
 	cp -a "$(jq -r .Dir <<<"$answer")" "$tmp/source"
@@ -44,7 +48,8 @@ argocd_build() {
 	step "building Argo CD (minutes when the Go build cache is cold)"
 	(
 		cd "$tmp/source"
-		export CGO_ENABLED=0 GOFLAGS='-mod=readonly -trimpath'
+		export CGO_ENABLED=0 GOFLAGS='-mod=mod -trimpath'
+		go mod edit -dropreplace "$ARGOCD_ENGINE"
 		quietly "$log" go build -buildvcs=false -ldflags '-s -w' -o "$tmp/out/argocd" ./cmd
 	)
 	cp "$tmp"/source/manifests/crds/{application,appproject}-crd.yaml "$tmp/out/crds/"
