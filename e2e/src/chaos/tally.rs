@@ -119,6 +119,8 @@ struct Inner {
     disturbed_wait: Duration,
     suspects: Vec<Suspect>,
     examples: Vec<String>,
+    /// The time of the last restart of each kube-apiserver that had one.
+    restarts: BTreeMap<usize, Instant>,
 }
 
 /// The counts of a run. See the module.
@@ -159,7 +161,17 @@ impl Tally {
 
     /// Notes that a kube-apiserver is being started, or that none is.
     pub fn starting(&self, apiserver: Option<usize>) {
+        if let Some(apiserver) = apiserver {
+            self.inner().restarts.insert(apiserver, Instant::now());
+        }
         self.starting.send_replace(apiserver);
+    }
+
+    /// Returns whether a kube-apiserver was started anew after `then`.
+    #[must_use]
+    pub fn restarted_since(&self, apiserver: usize, then: Instant) -> bool {
+        let last = self.inner().restarts.get(&apiserver).copied();
+        last.is_some_and(|last| last >= then)
     }
 
     /// Waits while a kube-apiserver is being started, as a load balancer has its clients do.

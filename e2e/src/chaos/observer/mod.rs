@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::ledger::{Expected, Fate, Key, Ledger, Op, Stamp, What};
-use super::tally::{Flaw, Note, Tally};
+use super::tally::{Flaw, Moment, Note, Tally};
 use testreports::ReportKind;
 
 /// Type of an event.
@@ -62,6 +63,8 @@ struct Inner {
     started: bool,
     listed: Vec<Seen>,
     last: u64,
+    /// The time at which it last learned of a version.
+    heard: Option<Instant>,
     cache: HashMap<Key, Option<Stamp>>,
     versions: HashMap<Key, u64>,
     seen: HashSet<u64>,
@@ -158,6 +161,7 @@ impl Observer {
             });
         }
         inner.last = version.max(inner.last);
+        inner.heard = Some(Instant::now());
         inner.started = true;
         self.pass_over(&mut inner, &listed);
         inner.cache = listed;
@@ -213,6 +217,7 @@ impl Observer {
             });
         }
         inner.last = version.max(inner.last);
+        inner.heard = Some(Instant::now());
     }
 
     /// Notes an event.
@@ -220,6 +225,7 @@ impl Observer {
         self.tally.note(Note::Events);
         let mut inner = self.inner();
         inner.given_up.remove(&seen.key);
+        inner.heard = Some(Instant::now());
         self.order(&mut inner, type_, seen);
         match type_ {
             EventType::Deleted => self.deleted(&mut inner, seen),
@@ -336,7 +342,7 @@ impl Observer {
         self.inner().listed_again = self.level();
         if !self.nature.bookmarks {
             self.tally.note(Note::ExpiredWithoutBookmarks);
-        } else if moment.restarted == Some(self.nature.apiserver) {
+        } else if self.apiserver_restarted(moment) {
             self.tally.note(Note::ExpiredAfterRestart);
         } else if self.level() && moment.disturbed {
             self.tally.note(Note::ListedAgainInDisturbedRounds);
@@ -349,6 +355,15 @@ impl Observer {
             let name = &self.nature.name;
             self.tally.suspect(flaw, None, || format!("{name}: {why}"));
         }
+    }
+
+    /// Returns whether its kube-apiserver was started anew in this round, or since it last learned of
+    /// a version, which such a kube-apiserver does not know.
+    fn apiserver_restarted(&self, moment: Moment) -> bool {
+        let own = self.nature.apiserver;
+        let heard = self.inner().heard;
+        moment.restarted == Some(own)
+            || heard.is_some_and(|heard| self.tally.restarted_since(own, heard))
     }
 
     /// Returns whether it knows all stored objects, as far as that is sure and was not counted.

@@ -164,6 +164,21 @@ fn an_informer_may_pass_over_what_is_gone_again() {
 }
 
 #[test]
+fn a_place_from_before_a_restart_expires_whenever_it_is_used_again() {
+    let ground = Ground::new(Source::RetryWatcher);
+    ground.tally.starting(Some(1));
+    ground.observer.expired("410");
+    assert_eq!(ground.tally.all_flaws(), 1, "another kube-apiserver");
+    ground.tally.starting(Some(0));
+    ground.tally.go(|moment| moment.round += 1);
+    ground.observer.expired("410");
+    assert_eq!(ground.tally.noted(Note::ExpiredAfterRestart), 1);
+    ground.observer.begun(20);
+    ground.observer.expired("410");
+    assert_eq!(ground.tally.all_flaws(), 2, "the place is a new one");
+}
+
+#[test]
 fn a_watcher_without_bookmarks_may_expire() {
     let mut ground = Ground::new(Source::RetryWatcher);
     ground.observer.nature.bookmarks = false;
