@@ -14,6 +14,7 @@ use crate::migration::plan::estimate::Plan;
 use crate::migration::plan::step::StepName;
 use crate::migration::plan::target::Workload;
 use crate::migration::plan::verified::Verified;
+use crate::migration::steps::diff::NAMED;
 
 /// One APIService of the group.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,6 +153,18 @@ pub struct Dropped {
     pub count: u64,
     /// The first of these writes, as `resource/namespace/name`.
     pub names: Vec<String>,
+}
+
+impl Dropped {
+    /// Adds `count` writes to the objects `names`, of which each is named once.
+    pub fn add(&mut self, count: u64, names: &[String]) {
+        self.count += count;
+        for name in names {
+            if self.names.len() < NAMED && !self.names.contains(name) {
+                self.names.push(name.clone());
+            }
+        }
+    }
 }
 
 /// The outcome for the rows of a predecessor's database.
@@ -416,5 +429,17 @@ mod tests {
         status.fail(problem("504"));
         status.attempt(Action::Prune);
         assert_eq!(shown(&status), Some("504"));
+    }
+
+    #[test]
+    fn an_object_whose_writes_are_dropped_again_is_named_once() {
+        let mut dropped = Dropped::default();
+        let names =
+            |range: std::ops::Range<usize>| range.map(|n| n.to_string()).collect::<Vec<_>>();
+        dropped.add(3, &names(0..2));
+        dropped.add(1, &names(1..2));
+        assert_eq!((dropped.count, &dropped.names), (4, &names(0..2)));
+        dropped.add(20, &names(1..21));
+        assert_eq!((dropped.count, &dropped.names), (24, &names(0..NAMED)));
     }
 }

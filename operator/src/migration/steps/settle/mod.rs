@@ -296,14 +296,8 @@ fn drop_writes(cx: &Cx, resource: &Resource, dropped: &[Key]) -> Vec<String> {
         dropped.len(),
         first.join(", ")
     );
-    cx.report.update(|status| {
-        status.dropped.count += dropped.len() as u64;
-        let room = NAMED.saturating_sub(status.dropped.names.len());
-        status
-            .dropped
-            .names
-            .extend(first.iter().take(room).cloned());
-    });
+    cx.report
+        .update(|status| status.dropped.add(dropped.len() as u64, &first));
     cx.event(EventType::Warning, reasons::WRITES_DROPPED, &note);
     first
 }
