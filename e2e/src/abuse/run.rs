@@ -272,7 +272,7 @@ impl Run<'_> {
     async fn check(&mut self) -> Result<(), AbuseError> {
         self.prober.clear().await?;
         if !self.dispute.windows.is_empty() {
-            self.dispute.dropped = self.driver.dropped().await?;
+            self.dispute.dropped = self.driver.dropped().await?.named;
         }
         self.harness.check_round(&self.dispute).await?;
         self.dispute = Dispute::default();

@@ -120,6 +120,15 @@ pub fn plan(rng: &mut impl Rng, faults: &[Fault], longest: Duration) -> Vec<Plan
         .collect()
 }
 
+/// Writes to etcd that gave way to the server's own, as the operator reports them.
+#[derive(Debug, Default)]
+pub struct Dropped {
+    /// The number of these writes.
+    pub count: i64,
+    /// The first of the objects.
+    pub named: HashSet<Key>,
+}
+
 /// The party that switches the groups. See the module.
 #[async_trait]
 pub trait Driver: Send + Sync {
@@ -141,10 +150,9 @@ pub trait Driver: Send + Sync {
     /// Makes a fault; returns when it is over, with the time in which an APIService was away.
     async fn strike(&self, fault: Fault, length: Duration) -> Result<Option<Window>, ChaosError>;
 
-    /// Returns the objects whose writes have given way since the last switch, as the operator
-    /// reports.
-    async fn dropped(&self) -> Result<HashSet<Key>, ChaosError> {
-        Ok(HashSet::new())
+    /// Returns the writes that have given way since the last switch.
+    async fn dropped(&self) -> Result<Dropped, ChaosError> {
+        Ok(Dropped::default())
     }
 }
 

@@ -34,7 +34,7 @@ mod writer;
 use std::time::Duration;
 
 pub use dispute::{Dispute, Window};
-pub use driver::{Driver, Fault, Planned, Struck};
+pub use driver::{Driver, Dropped, Fault, Planned, Struck};
 pub use error::ChaosError;
 pub use harness::Harness;
 pub use ledger::Ledger;

@@ -1,6 +1,5 @@
 //! The driver on a cluster with a node: the operator itself, installed as a user does.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,7 +17,7 @@ use serde_json::json;
 
 use super::ledger::Key;
 use super::processes::at_cluster;
-use super::{ChaosError, Driver, Fault, Window};
+use super::{ChaosError, Driver, Dropped, Fault, Window};
 use crate::takeover::{
     Database, GROUPS, NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, all_groups, is_ready,
 };
@@ -369,14 +368,16 @@ impl Driver for NodeDriver {
         struck.map(|()| None)
     }
 
-    async fn dropped(&self) -> Result<HashSet<Key>, ChaosError> {
+    async fn dropped(&self) -> Result<Dropped, ChaosError> {
         let servers: Api<ReportsServer> = Api::all(self.line.client.clone());
         let server = servers.get(NAME).await.map_err(cluster_error)?;
         let migration = server.status.and_then(|status| status.migration);
-        let groups = migration.into_iter().flat_map(|migration| migration.groups);
-        Ok(groups
-            .flat_map(|group| group.dropped_names)
-            .filter_map(|name| named(&name))
-            .collect())
+        let mut dropped = Dropped::default();
+        for group in migration.into_iter().flat_map(|migration| migration.groups) {
+            dropped.count += group.dropped_writes.unwrap_or_default();
+            let names = group.dropped_names.iter();
+            dropped.named.extend(names.filter_map(|name| named(name)));
+        }
+        Ok(dropped)
     }
 }

@@ -170,7 +170,11 @@ impl Run<'_> {
         }
         switched?;
         // The next switch forgets them.
-        self.dispute.dropped.extend(driver.dropped().await?);
+        let dropped = driver.dropped().await?;
+        if dropped.count > 0 {
+            say(&format!("  {dropped:?}"));
+        }
+        self.dispute.dropped.extend(dropped.named);
         let hold = self.harness.last_hold().await;
         let disturbed = tally.moment().disturbed;
         self.outcome.holds.add(direction, disturbed, hold);
