@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::migration::plan::step::StepName;
 use crate::migration::report::status::{GroupStatus, Restart};
-use crate::migration::steps::diff::NAMED;
+use crate::migration::steps::diff::{NAMED, name_more};
 use crate::migration::steps::import::note::Account;
 
 /// The number of newest retries that are kept.
@@ -280,9 +280,7 @@ impl MigrationReport {
     pub fn settle(&mut self, found: u64, dropped: &[String], all_dropped: u64) {
         self.counts.stragglers += found;
         self.counts.dropped += all_dropped;
-        let room = NAMED.saturating_sub(self.dropped.len());
-        let names = first(dropped).into_iter().take(room);
-        self.dropped.extend(names);
+        name_more(&mut self.dropped, first(dropped));
     }
 
     /// Notes the outcome for the rows of a predecessor's database so far.

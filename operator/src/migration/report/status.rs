@@ -14,7 +14,7 @@ use crate::migration::plan::estimate::Plan;
 use crate::migration::plan::step::StepName;
 use crate::migration::plan::target::Workload;
 use crate::migration::plan::verified::Verified;
-use crate::migration::steps::diff::NAMED;
+use crate::migration::steps::diff::name_more;
 
 /// One APIService of the group.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,11 +159,7 @@ impl Dropped {
     /// Adds `count` writes to the objects `names`, of which each is named once.
     pub fn add(&mut self, count: u64, names: &[String]) {
         self.count += count;
-        for name in names {
-            if self.names.len() < NAMED && !self.names.contains(name) {
-                self.names.push(name.clone());
-            }
-        }
+        name_more(&mut self.names, names.iter().cloned());
     }
 }
 
@@ -321,6 +317,7 @@ impl GroupStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::migration::steps::diff::NAMED;
 
     fn problem(message: &str) -> Problem {
         Problem {

@@ -131,6 +131,16 @@ fn the_same_failure_in_a_row_is_one_entry() {
 }
 
 #[test]
+fn an_object_whose_writes_are_dropped_again_is_in_the_report_once() {
+    let mut report = MigrationReport::default();
+    let names = ["policyreports/a/b", "policyreports/a/c"].map(str::to_owned);
+    report.settle(2, &names[..1], 1);
+    report.settle(3, &names, 2);
+    assert_eq!((report.counts.stragglers, report.counts.dropped), (5, 3));
+    assert_eq!(report.dropped, names);
+}
+
+#[test]
 fn the_largest_report_fits_into_a_config_map() {
     let mut report = MigrationReport::default();
     for step in StepName::ALL.into_iter().skip(1) {
