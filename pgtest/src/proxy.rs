@@ -42,6 +42,7 @@ struct Shared {
     /// The number of bytes that still go each way before all is cut.
     remaining: Mutex<[Option<u64>; 2]>,
     open: AtomicUsize,
+    accepted: AtomicUsize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +82,7 @@ impl Proxy {
             }),
             remaining: Mutex::default(),
             open: AtomicUsize::new(0),
+            accepted: AtomicUsize::new(0),
         });
         let (stop, stopped) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -116,6 +118,12 @@ impl Proxy {
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.open.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of connections that were accepted since the start.
+    #[must_use]
+    pub fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::Acquire)
     }
 
     /// Delays every byte by this time each way. The rate stays the same.
@@ -234,6 +242,7 @@ async fn connection(mut client: TcpStream, shared: Arc<Shared>) {
         return;
     }
     shared.open.fetch_add(1, Ordering::AcqRel);
+    shared.accepted.fetch_add(1, Ordering::AcqRel);
     tokio::select! {
         _ = pass(&mut client, state.target, &shared) => {}
         _ = states.wait_for(|now| now.generation != state.generation) => {}
