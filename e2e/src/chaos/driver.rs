@@ -125,7 +125,7 @@ pub fn plan(rng: &mut impl Rng, faults: &[Fault], longest: Duration) -> Vec<Plan
 pub struct Dropped {
     /// The number of these writes.
     pub count: i64,
-    /// The first of the objects.
+    /// The objects.
     pub named: HashSet<Key>,
 }
 

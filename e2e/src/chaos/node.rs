@@ -7,7 +7,7 @@ use crds::control::StoredResource;
 use crds::v1alpha1::ReportsServer;
 use crds::v1alpha1::status::MigrationPhase;
 use http::Request;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
@@ -26,6 +26,8 @@ use testreports::ReportKind;
 
 /// Path of the server's view of the objects that it stores.
 const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
+/// Key of a migration report in its `ConfigMap`.
+const REPORT_KEY: &str = "report.json";
 /// Longest time without progress in one direction, faults included.
 const LIMIT: Duration = Duration::from_mins(6);
 /// Label by which pods are told apart.
@@ -233,6 +235,21 @@ impl NodeDriver {
         Ok(())
     }
 
+    /// Returns the objects that a migration report names as dropped.
+    async fn named_in(&self, report: &str) -> Result<Vec<Key>, ChaosError> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.line.client.clone(), TARGET_NAMESPACE);
+        let map = maps.get(report).await.map_err(cluster_error)?;
+        let mut data = map.data.unwrap_or_default();
+        let text = data.remove(REPORT_KEY).unwrap_or_default();
+        let report: Report =
+            serde_json::from_str(&text).map_err(|e| ChaosError::Request(e.to_string()))?;
+        Ok(report
+            .dropped
+            .iter()
+            .filter_map(|name| named(name))
+            .collect())
+    }
+
     /// Waits until the APIService leads to the server, for some time.
     async fn leads_to_us(&self) -> bool {
         let services: Api<APIService> = Api::all(self.line.client.clone());
@@ -267,7 +284,13 @@ struct Stored {
     items: Vec<StoredResource>,
 }
 
-/// Returns the object that the status names as `policyreports/NAMESPACE/NAME`.
+/// The part of a migration report that explains flaws.
+#[derive(Deserialize)]
+struct Report {
+    dropped: Vec<String>,
+}
+
+/// Returns the object that the report names as `policyreports/NAMESPACE/NAME`.
 fn named(name: &str) -> Option<Key> {
     let (plural, rest) = name.split_once('/')?;
     let kind = ReportKind::ALL
@@ -375,8 +398,10 @@ impl Driver for NodeDriver {
         let mut dropped = Dropped::default();
         for group in migration.into_iter().flat_map(|migration| migration.groups) {
             dropped.count += group.dropped_writes.unwrap_or_default();
-            let names = group.dropped_names.iter();
-            dropped.named.extend(names.filter_map(|name| named(name)));
+            if let Some(report) = group.report {
+                let names = self.named_in(&report.config_map).await?;
+                dropped.named.extend(names);
+            }
         }
         Ok(dropped)
     }

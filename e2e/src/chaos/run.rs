@@ -161,6 +161,12 @@ impl Run<'_> {
                 tally.starting(None);
             }
             let window = window?;
+            if let Some(window) = window {
+                let away = window.to.duration_since(window.from);
+                say(&format!(
+                    "  the APIService was away, or not merged, for {away:.1?}"
+                ));
+            }
             Ok::<_, ChaosError>((struck, window))
         }));
         let (switched, struck) = tokio::join!(switch, strikes);

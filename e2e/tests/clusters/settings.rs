@@ -133,15 +133,20 @@ fn door(name: &str) -> String {
     }
 }
 
-/// Writes a report into etcd behind the server, as somebody late would; the test is the same user as
-/// the operator.
-async fn write_late(processes: &Processes, client: &Client, name: &str) {
+fn report_of(processes: &Processes, name: &str) -> Value {
     let owner = Owner {
         namespace: NAMESPACE.to_owned(),
         uid: String::new(),
     };
     let mut report = processes.corpus.report(KIND, 0, &owner);
     report["metadata"] = json!({"name": name, "namespace": NAMESPACE});
+    report
+}
+
+/// Writes a report into etcd behind the server, as somebody late would; the test is the same user as
+/// the operator.
+async fn write_late(processes: &Processes, client: &Client, name: &str) {
+    let mut report = report_of(processes, name);
     report["apiVersion"] = json!(format!("{}/legacy", GROUPS[0]));
     post(client, &door(""), &report).await;
 }
@@ -196,6 +201,28 @@ async fn a_late_write_within_the_window_is_taken_over_whoever_looks() {
     assert_eq!(get(&client, &guard).await, None, "the door is guarded");
     let report = report(&client).await;
     assert_eq!(report["counts"]["stragglers"], 2, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_late_write_that_gives_way_is_named_in_the_report() {
+    // More than a message names.
+    const WRITES: usize = 25;
+    let (processes, _server, client) = start(20).await;
+    let args = ["--keep", "--drain-window", "20"];
+    let migration = processes.migrate("named", None, &args).unwrap();
+    migration.says(&["to etcd until"]).await.unwrap();
+    let names: Vec<String> = (0..WRITES).map(|n| format!("both-{n:02}")).collect();
+    for name in &names {
+        let report = report_of(&processes, name);
+        post(&client, &KIND.path(Some(NAMESPACE)), &report).await;
+        write_late(&processes, &client, name).await;
+    }
+    let ended = migration.ended(LIMIT).await.unwrap();
+    assert!(ended.done, "{}", ended.log);
+    let report = report(&client).await;
+    let of = |name: &String| json!(format!("{}/{NAMESPACE}/{name}", KIND.plural()));
+    assert_eq!(report["dropped"], names.iter().map(of).collect::<Value>());
+    assert_eq!(report["counts"]["dropped"], WRITES, "{report}");
 }
 
 /// The migration report.

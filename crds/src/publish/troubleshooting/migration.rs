@@ -148,8 +148,9 @@ pub(super) static EVENTS: Symptom = Symptom {
         Advice::new(
             reasons::WRITES_DROPPED,
             &[Seen::Event],
-            "Write the reports that the message names again, if you still want them; find who wrote to \
-             etcd ([migration.md](migration.md#an-apiservice-that-was-deleted-by-hand)).",
+            "Write the reports that the message and the [migration \
+             report](migration.md#the-migration-report) name again, if you still want them; find who \
+             wrote to etcd ([migration.md](migration.md#an-apiservice-that-was-deleted-by-hand)).",
         ),
         Advice::new(
             reasons::WATCHES_LOST,

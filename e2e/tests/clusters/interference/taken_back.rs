@@ -11,6 +11,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
 use rstest::rstest;
 use serde_json::{Value, json};
+use testcluster::Component;
 use testreports::{Owner, ReportKind};
 
 use crate::interference::{API_SERVICE, PAUSE, start};
@@ -105,6 +106,37 @@ async fn an_api_service_that_is_deleted_is_back_soon_and_no_acknowledged_write_i
     println!("away for {away:?}, {} acknowledged", acknowledged.len());
     assert!(away <= RETAKEN_WITHIN, "{away:?}");
     are_there(&client, &acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_service_that_is_deleted_again_while_late_writes_are_looked_for_is_back_soon() {
+    let (processes, _server) = start().await;
+    let serving = processes
+        .migrate("serving", None, &["--keep", "--soak", "600"])
+        .unwrap();
+    serving.says(&["step started", "Soak"]).await.unwrap();
+    let client = processes.cluster.client().await.unwrap();
+    let looks = || {
+        let log = serving.log();
+        let starts = |line: &&str| line.contains("step started") && line.contains("SwitchSettle");
+        log.lines().filter(starts).count()
+    };
+    let before = looks();
+    delete(&client).await;
+    let looking = async {
+        while looks() == before {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    // A look takes as long as a kube-apiserver hangs.
+    processes.cluster.stop(Component::ApiServer(1)).unwrap();
+    tokio::time::timeout(LIMIT, looking).await.unwrap();
+    let away = delete(&client).await;
+    processes.cluster.cont(Component::ApiServer(1)).unwrap();
+    println!("away for {away:?}");
+    assert!(away <= RETAKEN_WITHIN, "{away:?}");
+    let settled = tokio::time::timeout(LIMIT, await_settled(&client)).await;
+    assert!(settled.is_ok(), "{}", serving.log());
 }
 
 #[rstest]

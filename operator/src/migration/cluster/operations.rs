@@ -104,17 +104,8 @@ pub async fn take_over(
     futures::future::try_join_all(each).await.map(drop)
 }
 
-/// Brings the Service and CA bundle of our APIServices up to date.
-///
-/// # Errors
-/// See [`WireError`].
-pub async fn refresh(cx: &Cx, o: &Observed) -> Result<(), WireError> {
-    take_over(cx, o, &BTreeMap::new()).await?;
-    mend(cx, o).await
-}
-
-/// Does the same for the APIServices that lead to the server; one that was led elsewhere is left as
-/// it is.
+/// Brings the Service and CA bundle of our APIServices up to date. One that does not lead to the
+/// server any more is left as it is: what it got meanwhile is not known.
 ///
 /// # Errors
 /// See [`WireError`].

@@ -103,4 +103,14 @@ impl Action {
             Self::Undo | Self::Release => StepName::BackRelease,
         }
     }
+
+    /// Returns whether this action moves APIServices in the course of a switch. One that fails may
+    /// have moved them to the server and back.
+    #[must_use]
+    pub fn moves_api_services(self) -> bool {
+        matches!(
+            self,
+            Self::Register | Self::Switch(_) | Self::Undo | Self::Release
+        )
+    }
 }

@@ -9,7 +9,7 @@ pub mod metrics;
 pub mod publisher;
 pub mod status;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::migration::plan::step::StepName;
 use crate::migration::report::status::{GroupStatus, Restart};
-use crate::migration::steps::diff::{NAMED, name_more};
+use crate::migration::steps::diff::NAMED;
 use crate::migration::steps::import::note::Account;
 
 /// The number of newest retries that are kept.
@@ -26,6 +26,8 @@ const RETRIES: usize = 20;
 const RESTARTS: usize = 16;
 /// Most characters of a reason or a name.
 const MAX_TEXT: usize = 300;
+/// Most bytes of the names of objects whose writes gave way: of some thousand objects.
+const MAX_DROPPED: usize = 100_000;
 
 /// The report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,8 +57,9 @@ pub struct MigrationReport {
     pub resources: Vec<ResourceRecord>,
     /// The first objects that were left in etcd, with the reasons.
     pub left: Vec<String>,
-    /// The first writes to etcd that gave way to the server's own.
-    pub dropped: Vec<String>,
+    /// The objects whose writes to etcd gave way to the server's own, as `resource/namespace/name`;
+    /// all of them, up to [`MAX_DROPPED`].
+    pub dropped: BTreeSet<String>,
     /// The first rows that were left in a predecessor's database, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_imported: Vec<String>,
@@ -276,11 +279,21 @@ impl MigrationReport {
         self.left = first(names);
     }
 
-    /// Notes that stragglers were found, and some of them dropped.
-    pub fn settle(&mut self, found: u64, dropped: &[String], all_dropped: u64) {
+    /// Notes that so many stragglers were found, and those of the objects `dropped` gave way.
+    pub fn settle(&mut self, found: u64, dropped: &[String]) {
         self.counts.stragglers += found;
-        self.counts.dropped += all_dropped;
-        name_more(&mut self.dropped, first(dropped));
+        self.counts.dropped += dropped.len() as u64;
+        self.name_dropped(dropped);
+    }
+
+    /// Names objects whose writes to etcd gave way, as far as there is room.
+    pub fn name_dropped<'a>(&mut self, dropped: impl IntoIterator<Item = &'a String>) {
+        let mut room = MAX_DROPPED.saturating_sub(self.dropped.iter().map(String::len).sum());
+        for name in dropped {
+            if name.len() <= room && self.dropped.insert(name.clone()) {
+                room -= name.len();
+            }
+        }
     }
 
     /// Notes the outcome for the rows of a predecessor's database so far.

@@ -14,7 +14,7 @@ use crate::migration::plan::estimate::Plan;
 use crate::migration::plan::step::StepName;
 use crate::migration::plan::target::Workload;
 use crate::migration::plan::verified::Verified;
-use crate::migration::steps::diff::name_more;
+use crate::migration::steps::diff::NAMED;
 
 /// One APIService of the group.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,10 +156,14 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// Adds `count` writes to the objects `names`, of which each is named once.
-    pub fn add(&mut self, count: u64, names: &[String]) {
-        self.count += count;
-        name_more(&mut self.names, names.iter().cloned());
+    /// Adds one write to each of the objects `names`. The first objects are named, each once.
+    pub fn add(&mut self, names: &[String]) {
+        self.count += names.len() as u64;
+        for name in names {
+            if self.names.len() < NAMED && !self.names.contains(name) {
+                self.names.push(name.clone());
+            }
+        }
     }
 }
 
@@ -317,7 +321,6 @@ impl GroupStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::migration::steps::diff::NAMED;
 
     fn problem(message: &str) -> Problem {
         Problem {
@@ -433,10 +436,10 @@ mod tests {
         let mut dropped = Dropped::default();
         let names =
             |range: std::ops::Range<usize>| range.map(|n| n.to_string()).collect::<Vec<_>>();
-        dropped.add(3, &names(0..2));
-        dropped.add(1, &names(1..2));
-        assert_eq!((dropped.count, &dropped.names), (4, &names(0..2)));
-        dropped.add(20, &names(1..21));
-        assert_eq!((dropped.count, &dropped.names), (24, &names(0..NAMED)));
+        dropped.add(&names(0..2));
+        dropped.add(&names(1..2));
+        assert_eq!((dropped.count, &dropped.names), (3, &names(0..2)));
+        dropped.add(&names(1..21));
+        assert_eq!((dropped.count, &dropped.names), (23, &names(0..NAMED)));
     }
 }

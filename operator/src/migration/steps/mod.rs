@@ -216,7 +216,7 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
             cx.step(step, opened).boxed().await?;
         }
         Action::Retake => cx.step(step, retake(cx, o)).boxed().await?,
-        Action::Settle if o.notes.taken_from.is_some() => {
+        Action::Settle if predecessor::switch::is_followed(o, live) => {
             cx.step(step, predecessor::switch::settle(cx, o, live))
                 .boxed()
                 .await?;
@@ -254,12 +254,13 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
 
 /// Returns whether an action takes a fencing token before it begins: it moves gates or imports, and
 /// an operator that did so before has to be refused. Mirrors have taken one when they began. While
-/// they are `mirroring`, the switch that follows has it as well, and the look for late writes to a
-/// predecessor: with a new one, imports that are on their way would be refused, and what they carry
-/// fetched anew while requests are held, or lost.
+/// they are `mirroring`, the switch that follows has it as well, and while late writes to a
+/// predecessor are taken over, the look for them and the return of an APIService: with a new one,
+/// imports that are on their way would be refused, and what they carry fetched anew while requests
+/// are held, or lost.
 fn takes_fence(action: Action, mirroring: bool) -> bool {
     match action {
-        Action::Switch(SwitchFrom::Hold) | Action::Settle => !mirroring,
+        Action::Switch(SwitchFrom::Hold) | Action::Settle | Action::Retake => !mirroring,
         Action::Mirror | Action::Verify | Action::Soak | Action::Refresh | Action::CloseDoor => {
             false
         }
@@ -332,7 +333,7 @@ async fn retake(cx: &Cx, o: &Observed) -> Result<(), ActError> {
 /// Brings the APIServices up to date, and corrects the time of the switch where the clock was set
 /// back since.
 async fn refresh(cx: &Cx, o: &Observed) -> Result<(), WireError> {
-    operations::refresh(cx, o).await?;
+    operations::mend(cx, o).await?;
     if o.is_dated_ahead() {
         let now = o.now.to_string();
         tracing::warn!(
@@ -398,8 +399,10 @@ mod tests {
         assert!(!takes_fence(hold, true));
         assert!(takes_fence(hold, false));
         assert!(takes_fence(Action::Switch(SwitchFrom::Confirm), true));
-        assert!(!takes_fence(Action::Settle, true));
-        assert!(takes_fence(Action::Settle, false));
+        for action in [Action::Settle, Action::Retake] {
+            assert!(!takes_fence(action, true));
+            assert!(takes_fence(action, false));
+        }
         assert!(takes_fence(Action::Back, false));
     }
 

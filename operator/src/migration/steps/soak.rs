@@ -44,6 +44,7 @@ pub async fn run(cx: &Cx, o: &Observed, until: Timestamp) -> Result<(), Breach> 
         match look(cx, o).await {
             Ok(()) if begun.elapsed() >= left => return Ok(()),
             Ok(()) => failing = None,
+            Err(_) if is_taken_away(cx, o).await => return Ok(()),
             Err(why) => {
                 let since = *failing.get_or_insert_with(Instant::now);
                 tracing::warn!(group = cx.target.group, why, "soak");
@@ -54,6 +55,13 @@ pub async fn run(cx: &Cx, o: &Observed, until: Timestamp) -> Result<(), Breach> 
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Returns whether an APIService leads to the server no more: it is taken back, and says nothing of
+/// the server's health.
+async fn is_taken_away(cx: &Cx, o: &Observed) -> bool {
+    let ours = operations::are_ours(cx, o.ours()).await;
+    matches!(ours, Ok(false))
 }
 
 /// Looks once at every resource and every APIService.

@@ -39,6 +39,10 @@ const STALLED: Duration = Duration::from_secs(15);
 const IDLE: Duration = Duration::from_secs(10);
 /// The time that clients get to come back to a server that was not ready.
 const COME_BACK: Duration = Duration::from_secs(15);
+/// The time for a look at the cluster: a kube-apiserver that hangs is not waited for.
+const LOOK: Duration = Duration::from_mins(1);
+/// The time for what helps to tell of a failure.
+const ASIDE: Duration = Duration::from_secs(5);
 /// First and last pause after an error.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
@@ -72,7 +76,7 @@ pub(in crate::migration) async fn run(
     loop {
         let wanted = target.borrow_and_update().clone();
         cx.set_target(wanted);
-        let (pause, failed) = match turn(&cx, &mut live, &target, &wake).await {
+        let (pause, wakes_itself) = match turn(&cx, &mut live, &target, &wake).await {
             Ok(pause) => {
                 backoff = BACKOFF.0;
                 (pause, false)
@@ -81,17 +85,20 @@ pub(in crate::migration) async fn run(
                 let GroupStatus { step, action, .. } = cx.report.status();
                 let (problem, retry) = live.refused.judge(action, problem, Instant::now());
                 let pause = if problem.stalled { STALLED } else { backoff };
-                let pause = retry.unwrap_or(pause);
+                let mut pause = retry.unwrap_or(pause);
+                if action == Some(Action::Retake) {
+                    // Each moment both sides take writes.
+                    pause = pause.min(WAIT);
+                }
                 backoff = (backoff * 2).min(BACKOFF.1);
                 cx.journal.retry(step, &problem.message);
                 cx.report.update(|status| status.fail(problem));
-                (pause, true)
+                (pause, action.is_some_and(Action::moves_api_services))
             }
         };
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            // A step that fails may be what changes the APIServices.
-            () = wake.notified(), if !failed => {}
+            () = wake.notified(), if !wakes_itself => {}
             changed = target.changed() => if changed.is_err() {
                 return;
             },
@@ -112,11 +119,17 @@ async fn turn(
     journal::load(cx).await;
     let o = look(cx, live).await?;
     if cx.target.owner == ApiOwner::Crd || o.reverted.is_some() || cx.target.suspended {
-        live.running.clear();
+        live.stop(o.all_ours());
     }
     publish(cx, &o);
-    restart::run(cx, &o).await;
-    journal::save(cx).await;
+    let report = async {
+        restart::run(cx, &o).await;
+        journal::save(cx).await;
+    };
+    tokio::select! {
+        () = report => {}
+        () = wake.notified() => return Ok(Duration::ZERO),
+    }
     match plan::plan(&o, &cx.target) {
         Decision::Run(action) => {
             live.refused.ended(None);
@@ -127,6 +140,11 @@ async fn turn(
                     () = changed(wanted.clone(), &cx.target) => Ok(false),
                     () = wake.notified() => Ok(false),
                 }
+            } else if action == Action::Settle {
+                tokio::select! {
+                    result = steps::act(cx, &o, live, action) => result.map(|()| true),
+                    () = taken_away(cx, &o, wake) => Ok(false),
+                }
             } else {
                 steps::act(cx, &o, live, action).await.map(|()| true)
             };
@@ -134,8 +152,8 @@ async fn turn(
                 Ok(done) => {
                     if done {
                         live.refused.ended(Some(action));
+                        live.closed_doors = 0;
                     }
-                    live.closed_doors = 0;
                     cx.report.update(GroupStatus::succeed);
                     Ok(Duration::ZERO)
                 }
@@ -156,11 +174,14 @@ async fn turn(
         Decision::Idle {
             phase,
             message,
-            wake,
+            wake: due,
         } => {
             live.refused = Refused::default();
-            idle(cx, &o, phase, message).await;
-            let due = wake.map(|at| at.duration_since(Timestamp::now()));
+            tokio::select! {
+                () = idle(cx, &o, phase, message) => {}
+                () = wake.notified() => return Ok(Duration::ZERO),
+            }
+            let due = due.map(|at| at.duration_since(Timestamp::now()));
             let due = due.map_or(IDLE, |d| Duration::try_from(d).unwrap_or_default());
             Ok(due.min(IDLE).max(Duration::from_millis(100)))
         }
@@ -179,7 +200,8 @@ fn judge(live: &mut Live, o: &Observed, problem: Problem) -> (Problem, Option<Du
 
 /// Observes, and adds the facts that only this process knows.
 async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
-    let observed = observe::observe(&cx.client, &cx.control, &cx.notes, &cx.target).await;
+    let observed = observe::observe(&cx.client, &cx.control, &cx.notes, &cx.target);
+    let observed = tokio::time::timeout(LOOK, observed).await.map_err(late)?;
     let mut o = observed.map_err(|e| e.problem())?;
     live.forget_others(&o);
     o.mirrors = live.stage(&o);
@@ -188,22 +210,35 @@ async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
     o.plan = plan_of(cx, live, &o);
     o.bypass = live.bypass.look(cx, &o).await;
     o.server_just_started = live.server_away.is_some_and(|at| at.elapsed() < COME_BACK);
-    let asks = cx.target.owner == ApiOwner::Server && !o.all_ours() && !o.resources.is_empty();
+    // What was taken away is taken back with the rights that there are.
+    let moves = !o.all_ours() && !o.is_ahead_of_etcd();
+    let asks = cx.target.owner == ApiOwner::Server && moves && !o.resources.is_empty();
     let required = if asks { required(cx, &o) } else { Vec::new() };
     if asks && required != live.held {
-        let missing = rights::missing(&cx.client, required.clone())
-            .await
-            .map_err(|e| Problem {
-                reason: reasons::PROGRESSING,
-                message: format!("cannot check the operator's own rights: {e}"),
-                stalled: false,
-            })?;
+        let missing = rights::missing(&cx.client, required.clone());
+        let missing = tokio::time::timeout(LOOK, missing).await.map_err(late)?;
+        let missing = missing.map_err(|e| Problem {
+            reason: reasons::PROGRESSING,
+            message: format!("cannot check the operator's own rights: {e}"),
+            stalled: false,
+        })?;
         if missing.is_empty() {
             live.held = required;
         }
         o.missing_rights = missing.iter().map(ToString::to_string).collect();
     }
     Ok(o)
+}
+
+fn late(_: tokio::time::error::Elapsed) -> Problem {
+    Problem {
+        reason: reasons::PROGRESSING,
+        message: format!(
+            "the kube-apiserver does not answer within {} s; the operator tries again",
+            LOOK.as_secs()
+        ),
+        stalled: false,
+    }
 }
 
 /// Returns every right that moving the group needs.
@@ -252,7 +287,7 @@ async fn failed(
     if action == Action::ImportDatabase {
         // A group that is served may wait for the database for long.
         if o.all_ours()
-            && let Err(error) = keep_up(cx, o).await
+            && let Ok(Err(error)) = tokio::time::timeout(ASIDE, keep_up(cx, o)).await
         {
             tracing::warn!(group = cx.target.group, %error, "cannot raise the versions to etcd's");
         }
@@ -263,7 +298,8 @@ async fn failed(
     if !error.is_of_the_door() {
         return error.problem();
     }
-    let meddlers = door::meddlers(cx, o).await.unwrap_or_default();
+    let meddlers = tokio::time::timeout(ASIDE, door::meddlers(cx, o)).await;
+    let meddlers = meddlers.ok().and_then(Result::ok).unwrap_or_default();
     let Some((crd, manager)) = meddlers.into_iter().next() else {
         return error.problem();
     };
@@ -278,6 +314,17 @@ async fn failed(
             door::objects::VERSION
         ),
         stalled: live.closed_doors >= CLOSED_DOORS,
+    }
+}
+
+/// Waits until an APIService that led to the server leads there no more. Those who correct a CA
+/// bundle or a port, the operator among them, wake it as well.
+async fn taken_away(cx: &Cx, o: &Observed, wake: &Notify) {
+    loop {
+        wake.notified().await;
+        if !matches!(operations::are_ours(cx, o.ours()).await, Ok(true)) {
+            return;
+        }
     }
 }
 

@@ -110,6 +110,15 @@ impl Live {
             .unwrap_or_default()
     }
 
+    /// Ends the mirrors of a group that is not to be moved to the server. Those that take over the
+    /// last writes to a predecessor go on while the group is `served`.
+    pub fn stop(&mut self, served: bool) {
+        let goes_on = |opened: Instant| opened.elapsed() <= predecessor::switch::UNDER_WAY;
+        if !(served && self.opened.is_some_and(goes_on)) {
+            self.running.clear();
+        }
+    }
+
     /// Ends the mirrors of resources that are not copied any more: somebody has deleted the CRD.
     pub fn forget_others(&mut self, o: &Observed) {
         if !self.running.is_empty() && !o.resources.is_empty() {

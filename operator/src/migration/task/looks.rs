@@ -54,8 +54,9 @@ impl Looks {
             return Some(Ok(Bypass::default()));
         }
         let of = o.writes(&cx.target.group);
-        // Clients wait, and nothing depends on it.
-        let in_a_hurry = served && o.any_gate(GateState::Held);
+        // Clients wait or meet the CRDs, and nothing depends on it.
+        let is_away = !o.all_ours() && o.is_ahead_of_etcd();
+        let in_a_hurry = is_away || served && o.any_gate(GateState::Held);
         let depended_on = cx.target.settings.require_admission && !served;
         let last = self.last.as_ref();
         let due = last.is_none_or(|last| last.is_due(&of, depended_on));

@@ -140,19 +140,22 @@ impl Journal {
     }
 
     /// Continues the report of an earlier process. Where this one has begun a step before that
-    /// report could be read, its own report is kept instead.
+    /// report could be read, its own report is kept instead, with the names that nobody else has.
     fn resume(&self, earlier: Option<MigrationReport>) -> MigrationReport {
         let mut state = self.lock();
         state.loaded = true;
-        if let Some(earlier) = earlier
-            && state.report.steps.is_empty()
-        {
+        let Some(earlier) = earlier else {
+            return state.report.clone();
+        };
+        if state.report.steps.is_empty() {
             let retries = std::mem::take(&mut state.report.retries);
             state.report = earlier;
             for retry in retries.newest {
                 let step = retry.step.as_deref().and_then(StepName::parse);
                 state.report.retry(step, &retry.reason, retry.at);
             }
+        } else {
+            state.report.name_dropped(&earlier.dropped);
         }
         state.report.clone()
     }
@@ -265,7 +268,8 @@ fn api(cx: &Cx) -> Api<ConfigMap> {
     Api::namespaced(cx.client.clone(), &cx.target.service.namespace)
 }
 
-fn place(cx: &Cx) -> String {
+/// Returns the `ConfigMap` of the report, as `namespace/name`.
+pub fn place(cx: &Cx) -> String {
     let name = name(&cx.owner.name, &cx.target.group);
     format!("{}/{name}", cx.target.service.namespace)
 }

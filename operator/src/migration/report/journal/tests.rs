@@ -133,11 +133,14 @@ fn an_earlier_report_is_gone_on_with() {
     journal.retry(None, "503");
     let mut earlier = MigrationReport::default();
     earlier.begin(StepName::Mirror, jiff::Timestamp::now());
+    earlier.settle(1, &["reports/n/dropped".to_owned()]);
     let resumed = journal.resume(Some(earlier.clone()));
     assert_eq!(resumed.steps, earlier.steps);
     assert_eq!(resumed.retries.count, 1);
     // One that is read late does not undo what was done meanwhile.
     let journal = Journal::default();
     journal.end(StepName::Verify, Duration::ZERO);
-    assert_eq!(journal.resume(Some(earlier)).steps[0].step, "Verify");
+    let resumed = journal.resume(Some(earlier.clone()));
+    assert_eq!(resumed.steps[0].step, "Verify");
+    assert_eq!(resumed.dropped, earlier.dropped, "named nowhere else");
 }

@@ -244,15 +244,6 @@ pub fn name_first<'a, V: 'a>(
 /// The number of objects that a message names.
 pub const NAMED: usize = 10;
 
-/// Adds those of `more` that have no name yet, until there are [`NAMED`].
-pub fn name_more(names: &mut Vec<String>, more: impl IntoIterator<Item = String>) {
-    for name in more {
-        if names.len() < NAMED && !names.contains(&name) {
-            names.push(name);
-        }
-    }
-}
-
 /// Writes to etcd that the server has not seen, and deletions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missed {

@@ -27,13 +27,15 @@ use crate::migration::observe::origin;
 use crate::migration::observe::state::Observed;
 use crate::migration::plan::step::StepName;
 use crate::migration::plan::target::Predecessor;
+use crate::migration::report::status::Dropped;
 use crate::migration::steps::restart::{self, Side};
+use crate::migration::steps::settle::{self, Reported, SettleError};
 use crate::migration::steps::switch::{PATIENCE, SwitchError, confirm, seal, undo_unopened};
 use crate::migration::task::live::Live;
 
 /// The longest time that a request to the predecessor may be under way at a kube-apiserver, by its
 /// own default.
-const UNDER_WAY: Duration = Duration::from_mins(1);
+pub const UNDER_WAY: Duration = Duration::from_mins(1);
 
 /// The reason why watches do not go on.
 const LOST: &str = "the group was taken over from a server with other resource versions";
@@ -54,6 +56,9 @@ pub async fn run(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SwitchErr
     let _turn = cx.hold_turn().await;
     try_join_all(copiers(live).map(Copier::pass)).await?;
     seal(live)?;
+    live.reported = Reported::default();
+    cx.report
+        .update(|status| status.dropped = Dropped::default());
     let begun = Instant::now();
     let hold = operations::set_gates(cx, &o.resources, GateState::Held, Some(false));
     cx.step(StepName::SwitchHold, hold).await?;
@@ -147,29 +152,37 @@ fn restarted(group: &str, predecessor: &Predecessor) -> String {
     )
 }
 
-/// Takes late writes over for as long as a request may have been under way, and marks the group as
-/// settled. From then on nothing is known of its way to the predecessor.
+/// Returns whether late writes to the predecessor are still taken over, or the group could be given
+/// back to it.
+#[must_use]
+pub fn is_followed(o: &Observed, live: &Live) -> bool {
+    o.notes.can_return || copiers(live).next().is_some()
+}
+
+/// Takes late writes over for as long as a request may have been under way, forgets the way to the
+/// predecessor, and looks for late writes to etcd: the CRDs answered where somebody has deleted an
+/// APIService meanwhile.
 ///
 /// # Errors
-/// See [`WireError`].
-pub async fn settle(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), WireError> {
-    let rest = still_under_way(live.opened.map(|at| at.elapsed()));
+/// See [`SettleError`]; carrying it out again goes on.
+pub async fn settle(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SettleError> {
     if copiers(live).next().is_some() {
+        // The gates were opened by another step where they were not all opened at once.
+        let opened = *live.opened.get_or_insert_with(Instant::now);
         for copier in copiers(live) {
-            // It may not know yet, where the gates were not all opened at once.
             copier.opened().await;
         }
-        tokio::time::sleep(rest).await;
+        tokio::time::sleep(still_under_way(Some(opened.elapsed()))).await;
         // Nothing late comes any more; should the rest fail, it is done with a token of its own.
         live.running.clear();
-    } else if !rest.is_zero() {
+    } else if !still_under_way(live.opened.map(|at| at.elapsed())).is_zero() {
         tracing::warn!(
             group = cx.target.group,
             "this process has no watches on the predecessor and cannot look for late writes"
         );
     }
-    operations::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
-    operations::forget_predecessor(cx, o).await
+    operations::forget_predecessor(cx, o).await?;
+    settle::run(cx, o, &mut live.reported).await
 }
 
 /// Returns the time for which requests to the predecessor may still be under way, `served` after

@@ -4,7 +4,7 @@
 //! the switch. Where the group has to go back, one look is enough: the way back compares both
 //! sides.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use crds::control::{DigestSet, GateState, ImportItem, ImportMode, ImportType};
@@ -29,8 +29,8 @@ use crate::migration::context::Cx;
 use crate::migration::observe::origin::{self, OriginError};
 use crate::migration::observe::state::{Observed, Resource};
 use crate::migration::plan::due;
-
 use crate::migration::plan::step::StepName;
+use crate::migration::report::journal;
 
 /// The time for which a batch is tried.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -61,9 +61,11 @@ fn next(until: Option<Timestamp>, begun: Timestamp, took: Duration) -> Option<Ti
     Some(due::after(ended, (took * RESTS).max(PAUSE)).min(until.max(ended)))
 }
 
-/// The facts about the late writes of a switch that this process knows.
+/// The facts about the late writes since a switch that this process knows.
 #[derive(Default)]
 pub struct Reported {
+    /// The time from which a window is counted: of the switch, or of the newest return of an
+    /// APIService.
     switched_at: Option<Timestamp>,
     /// The time of the next look; none before the first look, and when no other is due.
     next: Option<Timestamp>,
@@ -79,13 +81,11 @@ impl Reported {
         self.next.filter(|_| self.switched_at == switched_at)
     }
 
-    /// Forgets what belongs to another switch.
+    /// Counts the window from `switched_at` on. What was reported before stays reported.
     fn begin(&mut self, switched_at: Option<Timestamp>) {
         if self.switched_at != switched_at {
-            *self = Self {
-                switched_at,
-                ..Self::default()
-            };
+            self.switched_at = switched_at;
+            self.next = None;
         }
     }
 
@@ -96,6 +96,7 @@ impl Reported {
             let state = Some((one.uid.clone(), one.version));
             known(one) != Some(&state)
         });
+        missed.deleted.retain(|one| known(one) != Some(&None));
         missed.kept.retain(|one| known(one) != Some(&None));
         missed
     }
@@ -103,18 +104,18 @@ impl Reported {
     /// Notes that `dropped` of what was missed gave way to the server's own writes: the next look
     /// finds it again.
     fn note(&mut self, resource: &str, missed: &Missed, dropped: &[Key]) {
+        let dropped: HashSet<&Key> = dropped.iter().collect();
+        let gave_way = |one: &&Identity| dropped.contains(&one.key);
         let key = |one: &Identity| (resource.to_owned(), one.key.clone());
-        for one in missed
-            .written
-            .iter()
-            .filter(|one| dropped.contains(&one.key))
-        {
-            self.known
-                .insert(key(one), Some((one.uid.clone(), one.version)));
+        // What is written again may be deleted again.
+        for one in &missed.written {
+            self.known.remove(&key(one));
         }
-        for one in &missed.kept {
-            self.known.insert(key(one), None);
-        }
+        let written = missed.written.iter().filter(gave_way);
+        let written = written.map(|one| (key(one), Some((one.uid.clone(), one.version))));
+        let deleted = missed.deleted.iter().filter(gave_way).chain(&missed.kept);
+        self.known.extend(written);
+        self.known.extend(deleted.map(|one| (key(one), None)));
     }
 }
 
@@ -138,6 +139,10 @@ pub async fn run(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(), S
             return Ok(());
         }
     }
+    // A group that is settled is not looked through again: what gave way is to be named by then,
+    // also where the report could not be written a moment ago.
+    cx.journal.note(|_| ());
+    journal::save(cx).await;
     operations::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
     if o.has_crds() {
         door::close(cx, o).await?;
@@ -273,33 +278,33 @@ async fn import(
     let kept = missed.kept.iter().map(|one| one.key.clone());
     let dropped: Vec<Key> = kept_out.chain(kept).collect();
     announce(cx, resource, missed, dropped.len());
-    let named = drop_writes(cx, resource, &dropped);
+    let named: Vec<String> = dropped
+        .iter()
+        .map(|key| format!("{}/{key}", resource.plural()))
+        .collect();
+    drop_writes(cx, resource, &named);
     let found = missed.written.len() + missed.deleted.len() + missed.kept.len();
     cx.journal
-        .note(|report| report.settle(found as u64, &named, dropped.len() as u64));
+        .note(|report| report.settle(found as u64, &named));
     Ok(dropped)
 }
 
-/// Names writes to etcd that give way to the server's own, in status and event; returns the first.
-fn drop_writes(cx: &Cx, resource: &Resource, dropped: &[Key]) -> Vec<String> {
+/// Names the objects whose writes to etcd give way to the server's own, in status and event.
+fn drop_writes(cx: &Cx, resource: &Resource, dropped: &[String]) {
     if dropped.is_empty() {
-        return Vec::new();
+        return;
     }
-    let first = dropped.iter().take(NAMED);
-    let first: Vec<String> = first
-        .map(|key| format!("{}/{key}", resource.plural()))
-        .collect();
+    // What is last may be cut off.
     let note = format!(
         "{}: {} late writes and deletions in etcd were dropped, because the server has changed the \
-         same objects: {}; write them again if they are still wanted",
+         same objects; write them again if they are still wanted (ConfigMap {} names them): {}",
         resource.name(),
         dropped.len(),
-        first.join(", ")
+        journal::place(cx),
+        dropped[..dropped.len().min(NAMED)].join(", ")
     );
-    cx.report
-        .update(|status| status.dropped.add(dropped.len() as u64, &first));
+    cx.report.update(|status| status.dropped.add(dropped));
     cx.event(EventType::Warning, reasons::WRITES_DROPPED, &note);
-    first
 }
 
 /// The number of stragglers in one request. They are whole objects, so few go into one.

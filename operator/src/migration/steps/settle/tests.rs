@@ -71,7 +71,7 @@ fn identity(name: &str, version: u64) -> Identity {
 }
 
 #[test]
-fn what_is_found_at_every_look_is_told_once_a_switch() {
+fn what_gave_way_and_is_found_again_is_told_once() {
     let missed = || Missed {
         written: vec![identity("taken over", 1), identity("dropped", 2)],
         deleted: vec![identity("gone", 3)],
@@ -91,6 +91,11 @@ fn what_is_found_at_every_look_is_told_once_a_switch() {
     let mut later = missed();
     later.written = vec![identity("dropped", 9)];
     assert_eq!(reported.news("r", later.clone()).written, later.written);
+    // An APIService that came back is no reason to tell it again.
     reported.begin(Some(at(5)));
-    assert_eq!(reported.news("r", missed()), missed());
+    let again = reported.news("r", missed());
+    assert_eq!((again.written.len(), again.kept.len()), (1, 0));
+    // So is a deletion that the server refused to carry out.
+    reported.note("r", &missed(), &[identity("gone", 3).key]);
+    assert_eq!(reported.news("r", missed()).deleted, []);
 }

@@ -16,6 +16,7 @@ use super::mirror::WatchState;
 use super::predecessor::{self, CopyError, guard};
 use super::recover::{self, RecoverError};
 use super::restart::{self, Side};
+use super::settle::Reported;
 use super::{catch_up, drain};
 use crate::apiservice::{ETCD_BYTES, SWITCHED_AT};
 use crate::migration::cluster::endpoints::{self, Endpoints, EndpointsError};
@@ -122,6 +123,7 @@ pub async fn run(
         probes = drain::open_probes(&endpoints, live).await?;
         seal(live)?;
     }
+    live.reported = Reported::default();
     cx.report
         .update(|status| status.dropped = Dropped::default());
     let since = o.notes.switched_at.unwrap_or_else(Timestamp::now);
