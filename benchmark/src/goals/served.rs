@@ -8,7 +8,7 @@ const CRD: &str = "crd";
 const NULL: &str = "null aggregated";
 const WIRE: &str = "null direct";
 const ACROSS: &str = "postgres direct across replicas";
-const COPYING: &str = "decompression and the characters that Go escapes: see Reads";
+const COPYING: &str = "decompression and the characters that Go escapes";
 
 /// Returns the goals of an engine.
 pub(super) fn goals(engine: &str) -> Vec<Goal> {
@@ -188,7 +188,7 @@ fn clients(engine: &str) -> Vec<Goal> {
 fn watches(engine: &str) -> Vec<Goal> {
     let (direct, aggregated) = (&format!("{engine} direct"), &format!("{engine} aggregated"));
     let of = |what: &str| format!("{what} on {engine}");
-    let waiting = "the flush of the commit, and queues where both cores are busy: see Watches";
+    let waiting = "the flush of the commit, and queues where both cores are busy";
     let fan_out = by("fan-out rate", direct, "fan-out rate", WIRE);
     let mut sets = vec![
         Set::new("13.20", COPYING).least(&of("fan-out by the wire's"), "x", &[0.5, 0.8], &fan_out),

@@ -4,7 +4,7 @@ use super::goal::{Bound, Derivation, Goal, Metric};
 
 /// The place where the cost of a checked write goes.
 pub(super) const CHECKING: &str = "an update is decoded, compared, validated, and its owners are \
-                                   tracked: see An update over HTTP";
+                                   tracked";
 /// The place where the cost of what SQL reads goes.
 pub(super) const PROJECTING: &str = "findings with their indexes, counters and tallies";
 

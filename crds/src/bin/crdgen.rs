@@ -35,6 +35,11 @@ enum Command {
         /// The folder.
         folder: PathBuf,
     },
+    /// The page about sizes, as Markdown.
+    Sizing {
+        /// The record of a run of `hack/bench --json`.
+        record: PathBuf,
+    },
     /// A page of the documentation, as Markdown.
     Docs {
         /// The page to print.
@@ -48,8 +53,6 @@ enum Page {
     ReportsServer,
     /// The report APIs of the catalog.
     ReportApis,
-    /// The page about sizes.
-    Sizing,
     /// Every reason by symptom, with what to do.
     Troubleshooting,
 }
@@ -70,13 +73,17 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Catalog { group } => report_crds(group.as_deref())?,
         Command::Groups => catalog::groups().join("\n") + "\n",
         Command::Examples { folder } => publish::examples(&read_examples(folder)?)?,
+        Command::Sizing { record } => {
+            let json = fs::read_to_string(record)
+                .with_context(|| format!("cannot read {}", record.display()))?;
+            publish::sizing(&json)?
+        }
         Command::Docs {
             page: Page::ReportsServer,
         } => publish::reports_server(&reports_server_crd()?)?,
         Command::Docs {
             page: Page::ReportApis,
         } => publish::report_apis(),
-        Command::Docs { page: Page::Sizing } => publish::sizing(),
         Command::Docs {
             page: Page::Troubleshooting,
         } => publish::troubleshooting()?,

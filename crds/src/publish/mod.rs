@@ -9,7 +9,7 @@ pub mod troubleshooting;
 
 pub use examples::{Example, ExamplesError, examples};
 pub use reference::{report_apis, reports_server};
-pub use sizing::sizing;
+pub use sizing::{SizingError, sizing};
 pub use troubleshooting::troubleshooting;
 
 use serde::Serialize;

@@ -5,7 +5,9 @@ mod figures;
 #[cfg(test)]
 mod tests;
 
-use self::figures::Figure;
+pub use self::figures::SizingError;
+
+use self::figures::{Figure, Figures};
 use super::page::Page;
 
 /// The beginning of the page, written by hand.
@@ -27,20 +29,23 @@ const KILO: f64 = 1_000.0;
 /// Bytes of a GiB.
 const GIBI: f64 = 1_073_741_824.0;
 
-/// Returns the page.
-#[must_use]
-pub fn sizing() -> String {
+/// Returns the page that follows from a record of `hack/bench --json`.
+///
+/// # Errors
+/// If it is none, or lacks a figure.
+pub fn sizing(record: &str) -> Result<String, SizingError> {
+    let figures = Figures::read(record)?;
     let mut page = Page::generated();
     page.line(HEAD.trim_end());
-    servers(&mut page);
-    volumes(&mut page);
-    writes(&mut page);
-    given_back(&mut page);
-    sources(&mut page);
-    page.finish()
+    servers(&mut page, &figures);
+    volumes(&mut page, &figures);
+    writes(&mut page, &figures);
+    given_back(&mut page, &figures);
+    sources(&mut page, &figures);
+    Ok(page.finish())
 }
 
-fn servers(page: &mut Page) {
+fn servers(page: &mut Page, figures: &Figures) {
     page.line("## Memory of a server");
     page.line(
         "A server holds every report compressed, so its memory grows with their number. Each server \
@@ -50,8 +55,8 @@ fn servers(page: &mut Page) {
     );
     page.table(&["Reports", "On PostgreSQL", "Limit", "On SQLite", "Limit"]);
     for reports in REPORTS {
-        let postgres = memory(reports, figures::MEMORY_BASE, figures::MEMORY_MANY);
-        let embedded = memory(reports, figures::EMBEDDED_BASE, figures::EMBEDDED_MANY);
+        let postgres = memory(reports, &figures.memory_base, &figures.memory_many);
+        let embedded = memory(reports, &figures.embedded_base, &figures.embedded_many);
         page.row(&[
             grouped(reports),
             format!("{postgres:.0} MiB"),
@@ -63,11 +68,11 @@ fn servers(page: &mut Page) {
     page.end_of_table();
 }
 
-fn volumes(page: &mut Page) {
+fn volumes(page: &mut Page, figures: &Figures) {
     page.line("## Volume of the database");
     page.line(
-        "The volume is a rule. In PostgreSQL it is twenty times the reports' own disk: findings and \
-         their indexes, the log of ten minutes, rows that updates leave until they are vacuumed, and \
+        "The volume is a rule. In PostgreSQL it is twenty times the disk of the reports and of what SQL \
+         reads of them: the log of ten minutes, rows that updates leave until they are vacuumed, and \
          the WAL (a tenth of the volume at most) come on top. In SQLite it is three times. A major \
          upgrade needs a second volume, and a backup one for its dumps \
          ([database.md](database.md#major-versions)); a backup of SQLite also needs room for a copy \
@@ -82,8 +87,8 @@ fn volumes(page: &mut Page) {
         "`embedded.storage.size`",
     ]);
     for reports in REPORTS {
-        let postgres = disk(reports, figures::DISK_POSTGRES);
-        let sqlite = disk(reports, figures::DISK_SQLITE);
+        let postgres = disk(reports, &figures.disk_postgres);
+        let sqlite = disk(reports, &figures.disk_sqlite);
         page.row(&[
             grouped(reports),
             gigabytes(postgres),
@@ -95,14 +100,14 @@ fn volumes(page: &mut Page) {
     page.end_of_table();
 }
 
-fn writes(page: &mut Page) {
+fn writes(page: &mut Page, figures: &Figures) {
     page.line("## Processor time and WAL");
     page.line(&format!(
         "For updates through all servers and PostgreSQL together, without the kube-apiserver's own \
          part. Policy engines write most at a rescan of everything; \
          `rate(reports_server_store_writes_total[5m])` shows how much yours do. Two cores took {} \
          updates a second at most. The WAL is what a replica or an archive has to take.",
-        number(figures::UPDATES.value)
+        number(figures.updates.value)
     ));
     page.table(&[
         "Updates a second",
@@ -111,57 +116,57 @@ fn writes(page: &mut Page) {
         "WAL an hour, a rescan",
     ]);
     for rate in WRITES {
-        let an_hour = |figure: Figure| f64::from(rate) * 3_600.0 * figure.value * KILO;
+        let an_hour = |figure: &Figure| f64::from(rate) * 3_600.0 * figure.value * KILO;
         page.row(&[
             grouped(rate),
             format!(
                 "{:.2}",
-                f64::from(rate) * figures::CPU_UPDATE.value / 1_000.0
+                f64::from(rate) * figures.cpu_update.value / 1_000.0
             ),
-            gigabytes(an_hour(figures::WAL_UPDATE)),
-            gigabytes(an_hour(figures::WAL_RESCAN)),
+            gigabytes(an_hour(&figures.wal_update)),
+            gigabytes(an_hour(&figures.wal_rescan)),
         ]);
     }
     page.end_of_table();
 }
 
-fn given_back(page: &mut Page) {
+fn given_back(page: &mut Page, figures: &Figures) {
     page.line("## What the control plane gets back");
     page.line(&format!(
         "A kube-apiserver grew by {} MiB with {} reports of a CRD and 20,000 events; how much it is \
          with more depends on how many events its caches hold. Etcd's disk is in proportion to the \
          reports; etcd keeps it for itself until it is defragmented.",
-        number(figures::KUBE_APISERVER.value),
+        number(figures.kube_apiserver.value),
         grouped(figures::BASE)
     ));
     page.table(&["Reports", "Etcd's disk"]);
     for reports in REPORTS {
-        let etcd = gigabytes(disk(reports, figures::DISK_ETCD));
+        let etcd = gigabytes(disk(reports, &figures.disk_etcd));
         page.row(&[grouped(reports), etcd]);
     }
     page.end_of_table();
 }
 
-fn sources(page: &mut Page) {
+fn sources(page: &mut Page, figures: &Figures) {
     page.line("## Figures");
     page.line(
-        "Each is a cell of the table in [performance.md](performance.md#a-whole-run); how it was \
+        "Each is a median in the table of [every figure](performance.md#every-figure); how it was \
          measured is said [there](performance.md#method).",
     );
-    page.table(&["Figure", "Value", "Row", "Column"]);
-    for figure in figures::ALL {
+    page.table(&["Figure", "Value", "Row", "System"]);
+    for figure in figures.all() {
         page.row(&[
             figure.what.to_owned(),
             format!("{} {}", number(figure.value), figure.unit),
             figure.row.to_owned(),
-            figure.column.to_owned(),
+            figure.peer.unwrap_or("ours").to_owned(),
         ]);
     }
     page.end_of_table();
 }
 
 /// Returns the memory of a server, in MiB. Fewer reports than were measured are counted as those.
-fn memory(reports: u32, base: Figure, many: Figure) -> f64 {
+fn memory(reports: u32, base: &Figure, many: &Figure) -> f64 {
     let more = f64::from(reports.saturating_sub(figures::BASE));
     let span = f64::from(figures::MANY - figures::BASE);
     base.value + (many.value - base.value) * more / span
@@ -182,7 +187,7 @@ fn limit(memory: f64) -> String {
 }
 
 /// Returns the disk of reports, in bytes.
-fn disk(reports: u32, figure: Figure) -> f64 {
+fn disk(reports: u32, figure: &Figure) -> f64 {
     f64::from(reports) * figure.value * KILO
 }
 
