@@ -6,7 +6,8 @@ ARGOCD_VERSION=v3.6.1
 ARGOCD_ENGINE=github.com/argoproj/argo-cd/gitops-engine/v3
 
 # argocd_parts: make sure that it is built; prints the directory, which has `argocd`, one program for all
-# its servers; `redis-server` and `kustomize`, which these need; and the CRDs in `crds`.
+# its servers; `redis-server`, `kustomize` and `git-verify-wrapper.sh`, which these need; and the CRDs in
+# `crds`.
 argocd_parts() {
 	local kustomize key dir
 	command -v go >/dev/null || die "Go is needed to build Argo CD; install it from https://go.dev/dl/"
@@ -53,6 +54,7 @@ argocd_build() {
 		quietly "$log" go build -buildvcs=false -ldflags '-s -w' -o "$tmp/out/argocd" ./cmd
 	)
 	cp "$tmp"/source/manifests/crds/{application,appproject}-crd.yaml "$tmp/out/crds/"
+	install -m 0755 "$tmp/source/hack/git-verify-wrapper.sh" "$tmp/out/"
 	ln -s "$(command -v redis-check-rdb)" "$tmp/out/redis-server"
 	argocd_kustomize "$kustomize" >"$tmp/out/kustomize"
 	chmod 755 "$tmp/out" "$tmp/out/kustomize"

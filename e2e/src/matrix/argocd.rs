@@ -193,6 +193,8 @@ fn repository_server(parts: &Path, temporary: &Path) -> ProcessSpec {
             format!("--port={REPOSITORY_SERVER}"),
             format!("--metrics-port={}", METRICS[0]),
             "--disable-tls".to_owned(),
+            // By default it has one, which it refuses without TLS.
+            "--client-ca-path=".to_owned(),
         ])
         .env("ARGOCD_GPG_ENABLED", "false")
         // The program kustomize is among the parts.
