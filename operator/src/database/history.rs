@@ -43,7 +43,8 @@ pub fn is_other(identity: &str, history: &str, verdict: Option<&Verdict>) -> boo
 
 /// Returns the problem that `verdict` is about a database in which the cluster must not be begun:
 /// another one than the one in use, or, before the first use, one that holds the cluster under
-/// another identity.
+/// another identity. One that was read before the history in use was known says nothing of it: the
+/// server may have begun it since.
 #[must_use]
 pub fn mistaken(wanted: Wanted<'_>, verdict: Option<&Verdict>) -> Option<Problem> {
     let Some(Verdict::Usable(usable)) = verdict else {
@@ -51,7 +52,10 @@ pub fn mistaken(wanted: Wanted<'_>, verdict: Option<&Verdict>) -> Option<Problem
     };
     let own = usable.held.iter().find(|h| h.identity == wanted.identity);
     match wanted.history {
-        Some(history) if is_other(wanted.identity, history, verdict) => {
+        Some(history)
+            if usable.sought.as_deref() == Some(history)
+                && is_other(wanted.identity, history, verdict) =>
+        {
             Some(other_database(wanted, history, own, usable))
         }
         None if own.is_none() => other_identity(wanted, usable),
@@ -141,7 +145,7 @@ mod tests {
         assert_eq!(in_use(noted, told, abandoned).as_deref(), expected);
     }
 
-    fn holding(held: &[(&str, &str)]) -> Verdict {
+    fn holding(held: &[(&str, &str)], sought: Option<&str>) -> Verdict {
         let held = held.iter().map(|(identity, history)| Held {
             identity: (*identity).to_owned(),
             history: (*history).to_owned(),
@@ -152,10 +156,15 @@ mod tests {
             version: "17.2".into(),
             contents: Contents::default(),
             held: held.collect(),
+            sought: sought.map(str::to_owned),
         })
     }
 
     fn judged(history: Option<&str>, held: &[(&str, &str)]) -> Option<Problem> {
+        judged_by(history, &holding(held, history))
+    }
+
+    fn judged_by(history: Option<&str>, verdict: &Verdict) -> Option<Problem> {
         let source = Source::Secret {
             name: "pg".into(),
             items: Vec::new(),
@@ -172,7 +181,15 @@ mod tests {
             namespace: "reports",
             connection: &connection,
         };
-        mistaken(wanted, Some(&holding(held)))
+        mistaken(wanted, Some(verdict))
+    }
+
+    #[test]
+    fn what_was_read_before_the_server_began_a_history_is_not_held_against_it() {
+        for sought in [None, Some("abandoned")] {
+            assert_eq!(judged_by(Some("h"), &holding(&[], sought)), None);
+        }
+        assert!(judged_by(Some("h"), &holding(&[], Some("h"))).is_some());
     }
 
     #[test]

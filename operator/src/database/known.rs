@@ -151,6 +151,7 @@ mod tests {
                 schema_version: Some(3),
             },
             held: Vec::new(),
+            sought: None,
         })
     }
 

@@ -27,6 +27,8 @@ pub struct Route {
     identity: String,
     /// uid of the cluster's namespace `kube-system`.
     cluster_uid: String,
+    /// The history of the cluster in the database in use.
+    history: Option<String>,
     /// A problem that whoever runs the database tells of.
     problem: Option<Problem>,
     /// The `Cluster` of `CloudNativePG`, in its mode.
@@ -69,6 +71,7 @@ impl Route {
                 primary: None,
                 identity: postgres.cluster_identity.clone(),
                 cluster_uid: spec.cluster_uid.clone(),
+                history: spec.history.clone(),
                 problem: None,
                 cluster: None,
             });
@@ -79,6 +82,7 @@ impl Route {
             primary: reached.primary,
             identity: postgres.cluster_identity.clone(),
             cluster_uid: spec.cluster_uid.clone(),
+            history: spec.history.clone(),
             problem: reached.problem,
             cluster: Some(plan),
         })
@@ -94,6 +98,7 @@ impl Route {
             primary: self.primary.clone(),
             identity: self.identity.clone(),
             cluster_uid: self.cluster_uid.clone(),
+            history: self.history.clone(),
         })
     }
 

@@ -337,6 +337,7 @@ mod tests {
             version: "17.2".to_owned(),
             contents: Contents::default(),
             held: vec![held],
+            sought: None,
         };
         Dereferenced {
             registered: served.then_some(registered).into_iter().collect(),

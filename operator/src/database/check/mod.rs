@@ -41,6 +41,8 @@ pub struct Target {
     pub identity: String,
     /// uid of the cluster's namespace `kube-system`.
     pub cluster_uid: String,
+    /// The history that the cluster should have there; none before the first use.
+    pub history: Option<String>,
 }
 
 struct Running {
@@ -189,6 +191,7 @@ impl Examiner {
                 version: version.text,
                 contents,
                 held,
+                sought: self.target.history.clone(),
             }),
             Err(error) => Verdict::unfit(&self.target.parameters, &inspect::Unfit::Failed(error)),
         }

@@ -28,6 +28,22 @@ pub struct Usable {
     pub contents: Contents,
     /// Clusters that it holds, the wanted one among them where it holds that.
     pub held: Vec<Held>,
+    /// The history that the cluster should have had there when this was read.
+    pub sought: Option<String>,
+}
+
+impl Usable {
+    /// Returns what conditions depend on. Sizes change all the time.
+    fn telling(&self) -> impl PartialEq {
+        let schema = self.contents.schema_version;
+        (
+            &self.endpoint,
+            &self.version,
+            schema,
+            &self.held,
+            &self.sought,
+        )
+    }
 }
 
 impl Verdict {
@@ -62,13 +78,10 @@ impl Verdict {
         }
     }
 
-    /// Returns whether the difference is worth a look at conditions. Sizes change all the time.
+    /// Returns whether the difference is worth a look at conditions.
     pub(super) fn differs(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Usable(a), Self::Usable(b)) => {
-                (&a.endpoint, &a.version, a.contents.schema_version, &a.held)
-                    != (&b.endpoint, &b.version, b.contents.schema_version, &b.held)
-            }
+            (Self::Usable(a), Self::Usable(b)) => a.telling() != b.telling(),
             (a, b) => a != b,
         }
     }
@@ -130,6 +143,7 @@ mod tests {
                 schema_version: None,
             },
             held: Vec::new(),
+            sought: None,
         })
     }
 
