@@ -143,7 +143,7 @@ async fn turn(
             } else if action == Action::Settle {
                 tokio::select! {
                     result = steps::act(cx, &o, live, action) => result.map(|()| true),
-                    () = taken_away(cx, &o, wake) => Ok(false),
+                    () = operations::taken_away(cx, &o) => Ok(false),
                 }
             } else {
                 steps::act(cx, &o, live, action).await.map(|()| true)
@@ -314,17 +314,6 @@ async fn failed(
             door::objects::VERSION
         ),
         stalled: live.closed_doors >= CLOSED_DOORS,
-    }
-}
-
-/// Waits until an APIService that led to the server leads there no more. Those who correct a CA
-/// bundle or a port, the operator among them, wake it as well.
-async fn taken_away(cx: &Cx, o: &Observed, wake: &Notify) {
-    loop {
-        wake.notified().await;
-        if !matches!(operations::are_ours(cx, o.ours()).await, Ok(true)) {
-            return;
-        }
     }
 }
 

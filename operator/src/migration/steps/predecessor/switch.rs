@@ -27,9 +27,8 @@ use crate::migration::observe::origin;
 use crate::migration::observe::state::Observed;
 use crate::migration::plan::step::StepName;
 use crate::migration::plan::target::Predecessor;
-use crate::migration::report::status::Dropped;
 use crate::migration::steps::restart::{self, Side};
-use crate::migration::steps::settle::{self, Reported, SettleError};
+use crate::migration::steps::settle::{self, SettleError};
 use crate::migration::steps::switch::{PATIENCE, SwitchError, confirm, seal, undo_unopened};
 use crate::migration::task::live::Live;
 
@@ -56,9 +55,7 @@ pub async fn run(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SwitchErr
     let _turn = cx.hold_turn().await;
     try_join_all(copiers(live).map(Copier::pass)).await?;
     seal(live)?;
-    live.reported = Reported::default();
-    cx.report
-        .update(|status| status.dropped = Dropped::default());
+    live.reported = settle::forget_dropped(cx);
     let begun = Instant::now();
     let hold = operations::set_gates(cx, &o.resources, GateState::Held, Some(false));
     cx.step(StepName::SwitchHold, hold).await?;

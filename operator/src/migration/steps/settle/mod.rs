@@ -31,6 +31,7 @@ use crate::migration::observe::state::{Observed, Resource};
 use crate::migration::plan::due;
 use crate::migration::plan::step::StepName;
 use crate::migration::report::journal;
+use crate::migration::report::status::Dropped;
 
 /// The time for which a batch is tried.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -117,6 +118,13 @@ impl Reported {
         self.known.extend(written);
         self.known.extend(deleted.map(|one| (key(one), None)));
     }
+}
+
+/// Forgets what was dropped before a switch, which has late writes of its own.
+pub fn forget_dropped(cx: &Cx) -> Reported {
+    cx.report
+        .update(|status| status.dropped = Dropped::default());
+    Reported::default()
 }
 
 /// Looks for stragglers and imports them. When the window is over it marks the group as settled and

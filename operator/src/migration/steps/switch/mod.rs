@@ -16,8 +16,7 @@ use super::mirror::WatchState;
 use super::predecessor::{self, CopyError, guard};
 use super::recover::{self, RecoverError};
 use super::restart::{self, Side};
-use super::settle::Reported;
-use super::{catch_up, drain};
+use super::{catch_up, drain, settle};
 use crate::apiservice::{ETCD_BYTES, SWITCHED_AT};
 use crate::migration::cluster::endpoints::{self, Endpoints, EndpointsError};
 use crate::migration::cluster::wire::{Wire, WireError};
@@ -27,7 +26,6 @@ use crate::migration::observe::origin::{self, OriginError};
 use crate::migration::observe::state::Observed;
 use crate::migration::plan::action::SwitchFrom;
 use crate::migration::plan::step::StepName;
-use crate::migration::report::status::Dropped;
 use crate::migration::task::live::Live;
 
 /// The time that is allowed for our answers at every kube-apiserver.
@@ -123,9 +121,7 @@ pub async fn run(
         probes = drain::open_probes(&endpoints, live).await?;
         seal(live)?;
     }
-    live.reported = Reported::default();
-    cx.report
-        .update(|status| status.dropped = Dropped::default());
+    live.reported = settle::forget_dropped(cx);
     let since = o.notes.switched_at.unwrap_or_else(Timestamp::now);
     let token = since.to_string();
     let begun = Instant::now();
