@@ -17,7 +17,7 @@ use futures::StreamExt as _;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::runtime::{WatchStreamExt as _, reflector, watcher};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use rstest::rstest;
 use serde_json::{Value, json};
 use testreports::{Owner, ReportKind, kinds};
@@ -56,6 +56,8 @@ struct Ground {
     owners: Vec<Owner>,
     /// One for each kube-apiserver.
     clients: Vec<Client>,
+    /// Watches on the CRDs from before the incumbent.
+    early: Vec<EarlyWatch>,
 }
 
 impl Ground {
@@ -73,7 +75,6 @@ impl Ground {
         };
         let processes = Processes::with(options).await.unwrap();
         let cluster = &processes.cluster;
-        let incumbent = Incumbent::start(cluster, &parts).await.unwrap();
         let mut clients = Vec::new();
         for index in 0..cluster.apiservers() {
             // Somebody else than the migration: whoever holds a gate reads past it.
@@ -82,6 +83,13 @@ impl Ground {
             config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
             clients.push(strict_client(config).unwrap());
         }
+        let mut early = Vec::new();
+        for client in clients.iter().filter(|_| crds) {
+            for kind in kinds() {
+                early.push(EarlyWatch::open(client, kind).await);
+            }
+        }
+        let incumbent = Incumbent::start(cluster, &parts).await.unwrap();
         let owners = load::namespaces(&clients[0], "owner", TEAMS).await.unwrap();
         let say = |text: &str| println!("{text}");
         load::load(&clients[0], &processes.corpus, &owners, reports(), &say)
@@ -92,6 +100,7 @@ impl Ground {
             processes,
             owners,
             clients,
+            early,
         })
     }
 
@@ -130,6 +139,19 @@ impl Ground {
         ended
     }
 
+    /// Waits until our server answers for each kind.
+    async fn serves(&self) {
+        let serves = async {
+            while !self.is_ours().await {
+                tokio::time::sleep(LOOK).await;
+            }
+            for kind in kinds() {
+                list(&self.clients[0], kind, "?limit=1").await.unwrap();
+            }
+        };
+        tokio::time::timeout(LIMIT, serves).await.unwrap();
+    }
+
     /// Returns whether all APIServices lead to our server.
     async fn is_ours(&self) -> bool {
         let services: Api<APIService> = Api::all(self.clients[0].clone());
@@ -146,6 +168,55 @@ impl Ground {
 fn nothing(differences: &[String]) {
     let shown = &differences[..differences.len().min(20)];
     assert!(differences.is_empty(), "{}: {shown:#?}", differences.len());
+}
+
+/// A watch with bookmarks, which goes on at the CRD when another server takes the APIService over.
+struct EarlyWatch {
+    kind: ReportKind,
+    client: Client,
+    /// Ends with the watch; the version from which a client resumes it.
+    newest: AbortOnDropHandle<String>,
+}
+
+impl EarlyWatch {
+    async fn open(client: &Client, kind: ReportKind) -> Self {
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind.api_resource());
+        let listed = async {
+            loop {
+                match api.list(&ListParams::default()).await {
+                    Ok(list) => break list,
+                    Err(kube::Error::Api(status)) if status.code == 429 => {}
+                    Err(error) => panic!("{error}"),
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let list = tokio::time::timeout(LIMIT, listed).await.unwrap();
+        let mut newest = list.metadata.resource_version.unwrap();
+        let events = api.watch(&WatchParams::default(), &newest).await.unwrap();
+        let followed = async move {
+            let mut events = events.boxed();
+            while let Some(Ok(event)) = events.next().await {
+                match event {
+                    WatchEvent::Added(object) => newest = object.resource_version().unwrap(),
+                    WatchEvent::Bookmark(bookmark) => newest = bookmark.metadata.resource_version,
+                    event => panic!("{event:?}"),
+                }
+            }
+            newest
+        };
+        Self {
+            kind,
+            client: client.clone(),
+            newest: AbortOnDropHandle::new(tokio::spawn(followed)),
+        }
+    }
+
+    /// Returns the code with which it is refused when its client resumes it.
+    async fn refusal(self) -> Option<u16> {
+        let newest = tokio::time::timeout(CONVERGE, self.newest).await;
+        refusal(&self.client, self.kind, &newest.unwrap().unwrap()).await
+    }
 }
 
 /// An informer of a kind in all namespaces.
@@ -298,6 +369,10 @@ async fn reports_are_taken_over_from_the_incumbent(#[case] crds: bool) {
             assert_eq!(code, Some(410), "{kind:?} from {version}");
         }
     }
+    for watch in std::mem::take(&mut ground.early) {
+        let kind = watch.kind;
+        assert_eq!(watch.refusal().await, Some(410), "{kind:?}");
+    }
     let stored = ground.objects().await;
     restart(&mut ground, &stored).await;
     for follower in &followers {
@@ -310,7 +385,7 @@ async fn reports_are_taken_over_from_the_incumbent(#[case] crds: bool) {
 
 /// A report from before the incumbent lies in etcd, and an old state of one that the incumbent has.
 /// When an APIService is deleted after the takeover, the CRD shows both; none of it is merged, only
-/// what is written then.
+/// what is written to etcd since. Watches on the CRDs from before do not go on at the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_lay_in_etcd_before_the_incumbent_stays_there() {
     let Some(mut ground) = Ground::start(true).await else {
@@ -327,13 +402,27 @@ async fn what_lay_in_etcd_before_the_incumbent_stays_there() {
         &ReportKind::PolicyReport.api_resource(),
     );
     let cluster = &ground.processes.cluster;
+    let folder = format!("/registry/{POLICY_WORKING_GROUP}/policyreports/{namespace}");
     for (name, uid) in [(&*name, "old"), ("forgotten", "forgotten")] {
         let report = report(&namespace, name, uid);
-        let key = format!("/registry/{POLICY_WORKING_GROUP}/policyreports/{namespace}/{name}");
+        let key = format!("{folder}/{name}");
         cluster.etcd_put(&key, &report).await.unwrap();
     }
     let from = format!("{NAME}/{NAME}");
-    ground.migrate("takeover", &["--from", &from]).await;
+    let options = ["--from", &from];
+    let taken_over = ground.migrate("takeover", &options);
+    // What comes to etcd then is taken over.
+    let straggler = report(&namespace, "straggler", "straggler");
+    let written = async {
+        ground.serves().await;
+        let key = format!("{folder}/straggler");
+        cluster.etcd_put(&key, &straggler).await.unwrap();
+    };
+    tokio::join!(taken_over, written);
+    for watch in std::mem::take(&mut ground.early) {
+        let kind = watch.kind;
+        assert_eq!(watch.refusal().await, Some(410), "{kind:?}");
+    }
     ground.incumbent.kill().await.unwrap();
 
     let services: Api<APIService> = Api::all(ground.clients[0].clone());
@@ -351,10 +440,10 @@ async fn what_lay_in_etcd_before_the_incumbent_stays_there() {
 
     ground.migrate("again", &["--from", &from]).await;
     let mut wanted = there;
-    let late = serde_json::to_value(late).unwrap();
-    wanted
-        .0
-        .insert(incumbent::key(ReportKind::PolicyReport, &late), late);
+    for report in [serde_json::to_value(late).unwrap(), straggler] {
+        let key = incumbent::key(ReportKind::PolicyReport, &report);
+        wanted.0.insert(key, report);
+    }
     nothing(&ground.objects().await.differences(&wanted, false));
 }
 

@@ -31,7 +31,7 @@ const LATE_MARGIN: u64 = 1_000_000;
 /// The distance by which the floor is raised where nothing tells when the old watches ended. They
 /// end a second after the door opens, two minutes at most; few clusters write so much in that time,
 /// and the way back can still burn so many revisions.
-const UNSEEN_MARGIN: u64 = 10_000;
+pub const UNSEEN_MARGIN: u64 = 10_000;
 
 /// A watch beside a mirror's, which is read at once. A kube-apiserver that ends a watch drops what
 /// the watcher has not taken yet; so the newest version that a probe was told of tells whether the

@@ -21,12 +21,13 @@ use crate::apiservice::SWITCHED_AT;
 use crate::migration::cluster::control::retry;
 use crate::migration::cluster::endpoints::{self, Endpoints};
 use crate::migration::cluster::wire::WireError;
-use crate::migration::cluster::{operations, revisions};
+use crate::migration::cluster::{door, operations, revisions};
 use crate::migration::context::Cx;
 use crate::migration::observe::origin;
 use crate::migration::observe::state::Observed;
 use crate::migration::plan::step::StepName;
 use crate::migration::plan::target::Predecessor;
+use crate::migration::steps::drain::UNSEEN_MARGIN;
 use crate::migration::steps::restart::{self, Side};
 use crate::migration::steps::settle::{self, SettleError};
 use crate::migration::steps::switch::{PATIENCE, SwitchError, confirm, seal, undo_unopened};
@@ -51,6 +52,9 @@ pub async fn run(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SwitchErr
     live.opened = None;
     let endpoints = endpoints::discover(&cx.deps.config).await?;
     guard::enforce(cx, o, &endpoints, predecessor).await?;
+    if o.has_crds() {
+        door::guard(cx).await?;
+    }
     origin::note_taken_over(cx, revisions::newest(&endpoints).await?).await?;
     let _turn = cx.hold_turn().await;
     try_join_all(copiers(live).map(Copier::pass)).await?;
@@ -59,10 +63,11 @@ pub async fn run(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SwitchErr
     let begun = Instant::now();
     let hold = operations::set_gates(cx, &o.resources, GateState::Held, Some(false));
     cx.step(StepName::SwitchHold, hold).await?;
-    let notes = BTreeMap::from([(SWITCHED_AT.to_owned(), Timestamp::now().to_string())]);
+    let token = Timestamp::now().to_string();
+    let notes = BTreeMap::from([(SWITCHED_AT.to_owned(), token.clone())]);
     cx.step(StepName::SwitchPatch, operations::take_over(cx, o, &notes))
         .await?;
-    if let Err(error) = moved(cx, o, live, &endpoints).await {
+    if let Err(error) = moved(cx, o, live, &endpoints, &token).await {
         undo_unopened(cx, o).await?;
         // The next attempt reads everything anew.
         live.running.clear();
@@ -95,6 +100,7 @@ async fn moved(
     o: &Observed,
     live: &Live,
     endpoints: &Endpoints,
+    token: &str,
 ) -> Result<(), SwitchError> {
     cx.step(StepName::SwitchConfirm, confirm(cx, o, endpoints))
         .await?;
@@ -105,7 +111,11 @@ async fn moved(
     if !operations::are_ours(cx, o.versions.iter()).await? {
         return Err(CopyError::TakenBack.into());
     }
-    raise(cx, o, endpoints, &drained).await?;
+    // Watches on the CRDs from before the predecessor end with it: they have etcd's versions, and
+    // nothing of what the predecessor took.
+    let opened = door::open(cx, o, token).await?;
+    let margin = if opened.is_empty() { 0 } else { UNSEEN_MARGIN };
+    raise(cx, o, endpoints, &drained, margin).await?;
     Ok(())
 }
 
@@ -113,15 +123,16 @@ fn copiers(live: &Live) -> impl Iterator<Item = &Copier> {
     live.running.values().filter_map(|r| r.copier.as_ref())
 }
 
-/// Raises the versions above etcd's revision and above all that the predecessor gave, so that a
-/// client which resumes from one of those lists anew.
+/// Raises the versions above all that the predecessor gave, and `margin` above etcd's revision, so
+/// that a client which resumes from one of those lists anew.
 async fn raise(
     cx: &Cx,
     o: &Observed,
     endpoints: &Endpoints,
     drained: &[Drained],
+    margin: u64,
 ) -> Result<(), WireError> {
-    let revision = revisions::newest(endpoints).await?;
+    let revision = revisions::newest(endpoints).await? + margin;
     let given = drained.iter().map(|d| d.version.max(d.theirs)).max();
     let floor = given.unwrap_or_default().max(revision) + 1;
     for resource in &o.resources {
