@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 
 use super::control::retry;
@@ -97,6 +97,13 @@ impl Pacer {
             interval,
             next: Mutex::new(Instant::now()),
         }
+    }
+
+    /// Waits until no other resource is compared, and returns the turn of this one. A comparison has
+    /// a key and a uid of every object in memory, so the memory of the operator follows the largest
+    /// resource and not all of them.
+    pub async fn comparison(&self) -> OwnedMutexGuard<()> {
+        self.hold_lock.comparison().await
     }
 
     /// Waits for the caller's turn.

@@ -14,9 +14,16 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 pub struct HoldLock {
     turn: Arc<Mutex<()>>,
     holder: Arc<watch::Sender<Option<String>>>,
+    comparison: Arc<Mutex<()>>,
 }
 
 impl HoldLock {
+    /// Waits until no other resource is compared, and returns the turn. A holder never waits for it:
+    /// whoever has it may be waiting until nobody holds requests.
+    pub async fn comparison(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.comparison).lock_owned().await
+    }
+
     /// Waits until no other group holds requests, then asks the others to be still until the
     /// returned turn is dropped.
     pub async fn begin(&self, group: &str) -> HoldTurn {

@@ -77,6 +77,7 @@ pub async fn verify(
         if progress.finished {
             return Err(VerifyError::MirrorEnded { resource });
         }
+        let turn = source.pacer.comparison().await;
         let (mut etcd, listed) = list(source, how).await?;
         if how == Verification::Sample {
             let suspects = suspects.as_ref().map(|suspects| &suspects.all);
@@ -84,6 +85,7 @@ pub async fn verify(
         }
         await_newest(mirror, &etcd).await;
         let (found, verified) = compare(source, etcd, listed, how).await?;
+        drop(turn);
         let overdue = begun.elapsed() > PATIENCE;
         match diff::judge(suspects.take(), found, listed, progress.position, overdue) {
             Verdict::Verified => return Ok(verified),
