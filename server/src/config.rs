@@ -94,7 +94,7 @@ pub struct Config {
     /// API groups to serve, separated by commas, in place of --config-map.
     #[arg(long, env = "REPORTS_SERVER_GROUPS")]
     pub groups: Option<String>,
-    /// Users whose writes are refused whatever their rights, separated by commas. With
+    /// Users whose writes and watches are refused whatever their rights, separated by commas. With
     /// --config-map, its key `refusedWriters` lists them.
     #[arg(
         long,

@@ -45,7 +45,7 @@ pub use service::Api;
 impl Api {
     async fn objects(&self, ctx: RequestContext, body: &[u8]) -> Result<Response, ApiError> {
         let scope = Arc::new(Scope::resolve(self, ctx)?);
-        self.check_writer(&scope)?;
+        self.check_predecessor(&scope)?;
         // A watch is opened first and waits then.
         if scope.ctx.info.verb != "watch" {
             gate::admit(&self.attachments, &scope).await?;

@@ -15,6 +15,10 @@ use super::scope::Scope;
 use crate::cluster::{Attachments, EffectiveDefinitions, NamespaceLookup, WatchProxy};
 use crate::registry::store_error;
 
+/// The time after which a server that a group was taken over from may ask for a watch again, in
+/// seconds.
+const PREDECESSOR_RETRY_AFTER: u32 = 60;
+
 /// The handler of requests for resources.
 #[derive(Clone)]
 pub struct Api {
@@ -48,7 +52,7 @@ impl Api {
         }
     }
 
-    /// Returns the same API, which refuses the writes of some users whatever their rights.
+    /// Returns the same API, which refuses writes and watches of some users whatever their rights.
     #[must_use]
     pub fn refusing(mut self, writers: Receiver<BTreeSet<String>>) -> Self {
         self.refused_writers = writers;
@@ -56,16 +60,23 @@ impl Api {
     }
 
     /// # Errors
-    /// 403 for a write of a user whose writes are refused.
-    pub(super) fn check_writer(&self, scope: &Scope) -> Result<(), ApiError> {
+    /// For a server that the group was taken over from: 403 for a write, and 429 for a watch.
+    /// kyverno/reports-server copies what it sees in a watch, and spins when one ends with 410; 429 it
+    /// bears.
+    pub(super) fn check_predecessor(&self, scope: &Scope) -> Result<(), ApiError> {
         let user = scope.ctx.user.username.as_str();
-        if !scope.ctx.info.is_mutating() || !self.refused_writers.borrow().contains(user) {
+        let info = &scope.ctx.info;
+        let concerns = info.is_mutating() || info.verb == "watch";
+        if !concerns || !self.refused_writers.borrow().contains(user) {
             return Ok(());
         }
         let ResourceDefinition { group, plural, .. } = &*scope.definition;
-        let why = format!(
-            "{user} is the server that {group} was taken over from, and may not write to it"
-        );
+        let who = format!("{user} is the server that {group} was taken over from");
+        if !info.is_mutating() {
+            let why = format!("{who}, and gets no events of it");
+            return Err(ApiError::too_many_requests(why, PREDECESSOR_RETRY_AFTER));
+        }
+        let why = format!("{who}, and may not write to it");
         Err(ApiError::forbidden(
             group,
             plural,

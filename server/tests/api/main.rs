@@ -25,6 +25,7 @@ mod namespaces;
 mod onward;
 mod pages;
 mod patch;
+mod predecessor;
 mod races;
 mod spans;
 mod sweep;

@@ -80,6 +80,16 @@ fn a_group_that_etcd_serves_as_well_is_not_taken_over() {
 fn a_switch_from_a_predecessor_that_died_is_taken_back_until_a_gate_is_open() {
     let (mut o, t) = taken(GateState::Held);
     assert_eq!(action(&o, &t), Action::Undo);
+    // The same where it has ended the watches on the CRDs, whoever is wanted.
+    let token = o.now.to_string();
+    o.resources[1].crd = Some(with_door(&crd("policyreports"), &token));
+    assert!(o.has_drained());
+    for owner in [ApiOwner::Server, ApiOwner::Crd] {
+        assert_eq!(
+            action(&o, &GroupTarget { owner, ..t.clone() }),
+            Action::Undo
+        );
+    }
     // One version patched, one not.
     o.versions
         .push(version(Holder::Foreign(PREDECESSOR.into())));

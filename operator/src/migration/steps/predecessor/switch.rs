@@ -37,6 +37,9 @@ use crate::migration::task::live::Live;
 /// own default.
 pub const UNDER_WAY: Duration = Duration::from_mins(1);
 
+/// The longest time for the CRDs to be changed while requests are held.
+const DOOR: Duration = Duration::from_secs(5);
+
 /// The reason why watches do not go on.
 const LOST: &str = "the group was taken over from a server with other resource versions";
 
@@ -106,17 +109,32 @@ async fn moved(
         .await?;
     let drain = try_join_all(copiers(live).map(Copier::drain));
     let drained = cx.step(StepName::SwitchDrain, drain).await?;
+    end_early_watches(cx, o, token).await;
     // Whoever led an APIService elsewhere meanwhile had writes go there.
     confirm(cx, o, endpoints).await?;
     if !operations::are_ours(cx, o.versions.iter()).await? {
         return Err(CopyError::TakenBack.into());
     }
-    // Watches on the CRDs from before the predecessor end with it: they have etcd's versions, and
-    // nothing of what the predecessor took.
-    let opened = door::open(cx, o, token).await?;
-    let margin = if opened.is_empty() { 0 } else { UNSEEN_MARGIN };
+    let margin = if o.has_crds() { UNSEEN_MARGIN } else { 0 };
     raise(cx, o, endpoints, &drained, margin).await?;
     Ok(())
+}
+
+/// Opens the side door: watches on the CRDs from before the predecessor end with it. They have etcd's
+/// versions, and nothing of what the predecessor took. No takeover fails for it: the look for late
+/// writes opens the door again, and what they resume from then is below the horizon all the same.
+async fn end_early_watches(cx: &Cx, o: &Observed, token: &str) {
+    let opened = tokio::time::timeout(DOOR, door::open(cx, o, token)).await;
+    let error = match opened {
+        Ok(Ok(_)) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {} s", DOOR.as_secs()),
+    };
+    tracing::warn!(
+        group = cx.target.group,
+        error,
+        "cannot end the watches on the CRDs"
+    );
 }
 
 fn copiers(live: &Live) -> impl Iterator<Item = &Copier> {

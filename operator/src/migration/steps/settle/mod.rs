@@ -152,9 +152,8 @@ pub async fn run(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(), S
     cx.journal.note(|_| ());
     journal::save(cx).await;
     operations::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
-    if o.has_crds() {
-        door::close(cx, o).await?;
-    }
+    // Its guard goes also where the CRDs were deleted meanwhile.
+    door::close(cx, o).await?;
     Ok(())
 }
 
@@ -180,7 +179,9 @@ async fn one(
     reported: &mut Reported,
 ) -> Result<(), SettleError> {
     let name = resource.name();
+    let turn = cx.pacer.comparison().await;
     let missed = search(cx, resource, wire).await?;
+    drop(turn);
     let mut missed = reported.news(name, missed);
     if let Some(revision) = origin::taken_over_at(cx).await? {
         missed.written.retain(|one| one.version > revision);

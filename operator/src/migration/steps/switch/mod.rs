@@ -308,15 +308,17 @@ async fn open(
 /// # Errors
 /// See [`WireError`].
 pub async fn undo_unopened(cx: &Cx, o: &Observed) -> Result<(), WireError> {
-    if o.is_cut_off() && o.has_drained() {
-        restart::lost(cx, Side::Server, GIVEN_UP).await;
-    }
     if o.predecessor.is_some() || o.notes.can_return {
         operations::return_to_predecessor(cx, o).await?;
         guard::lift(cx).await?;
-    } else {
-        operations::release(cx, o).await?;
+        operations::set_gates(cx, &o.resources, GateState::Closed, None).await?;
+        // Nobody has a watch on the CRDs that it would cut.
+        return door::close(cx, o).await;
     }
+    if o.is_cut_off() && o.has_drained() {
+        restart::lost(cx, Side::Server, GIVEN_UP).await;
+    }
+    operations::release(cx, o).await?;
     operations::set_gates(cx, &o.resources, GateState::Closed, None).await
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::apiservice::{self, Holder};
+use crate::migration::cluster::door::objects;
 use crate::migration::cluster::wire::SERVER_HEADER;
 use crate::migration::context::fixtures::context;
 use crate::migration::observe::state::{Crd, Notes};
@@ -19,10 +20,14 @@ const GATE: &str = "/apis/control.reports-server.io/v1alpha1/storedresources/\
                     policyreports.wgpolicyk8s.io/gate";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 const GUARD: &str = "reports-server-predecessor.wgpolicyk8s.io";
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/\
+                   policyreports.wgpolicyk8s.io";
+const DOOR: &str = "reports-server-side-door.wgpolicyk8s.io";
 
-/// A cluster with one APIService.
+/// A cluster with one APIService, and its CRD.
 struct Fake {
     service: Value,
+    crd: Value,
     /// Method and path of each write, and the state that a gate is given.
     writes: Vec<String>,
 }
@@ -37,12 +42,17 @@ impl Fake {
             let write = format!("{method} {path} {state}");
             self.writes.push(write.trim_end().to_owned());
         }
-        if path == SERVICE {
+        let object = match &*path {
+            SERVICE => Some(&mut self.service),
+            CRD => Some(&mut self.crd),
+            _ => None,
+        };
+        if let Some(object) = object {
             if method == "PATCH" {
                 let changes: Patch = serde_json::from_value(body).unwrap();
-                json_patch::patch(&mut self.service, &changes).unwrap();
+                json_patch::patch(object, &changes).unwrap();
             }
-            body = self.service.clone();
+            body = object.clone();
         }
         request.answer(200, &body);
     }
@@ -69,8 +79,10 @@ async fn undone(before: &Value, notes: Notes, crd: Option<Crd>) -> Fake {
     let patch = apiservice::takeover_patch(&read, ours, pem, &BTreeMap::new());
     let mut service = before.clone();
     json_patch::patch(&mut service, &patch).unwrap();
+    let object = crd.as_ref().map(|crd| &crd.object);
     let fake = Arc::new(Mutex::new(Fake {
         service,
+        crd: serde_json::to_value(object).unwrap(),
         writes: Vec::new(),
     }));
     let answering = Arc::clone(&fake);
@@ -91,6 +103,7 @@ async fn undone(before: &Value, notes: Notes, crd: Option<Crd>) -> Fake {
     let mut fake = fake.lock().unwrap();
     Fake {
         service: fake.service.take(),
+        crd: fake.crd.take(),
         writes: std::mem::take(&mut fake.writes),
     }
 }
@@ -135,6 +148,8 @@ async fn a_predecessor_gets_its_apiservices_back_as_they_were_and_may_write_them
         format!("DELETE {ADMISSION}/validatingadmissionpolicybindings/{GUARD}"),
         format!("DELETE {ADMISSION}/validatingadmissionpolicies/{GUARD}"),
         format!("PUT {GATE} Closed"),
+        format!("DELETE {ADMISSION}/validatingadmissionpolicybindings/{DOOR}"),
+        format!("DELETE {ADMISSION}/validatingadmissionpolicies/{DOOR}"),
     ];
     assert_eq!(after.writes, expected);
 }
@@ -165,4 +180,21 @@ async fn lost_watches_are_noted_before_a_drained_switch_is_given_up() {
     let at = after.writes.iter().position(|write| *write == released);
     let told = after.writes.iter().position(noted);
     assert!(told.is_some() && told < at, "{:?}", after.writes);
+}
+
+#[tokio::test]
+async fn a_takeover_that_is_given_up_has_lost_no_watch_and_closes_the_door() {
+    let before = before(&Value::Null, &Value::Null);
+    let since = Timestamp::UNIX_EPOCH;
+    let notes = Notes {
+        switched_at: Some(since),
+        can_return: true,
+        ..Notes::default()
+    };
+    let drained = states::with_door(&states::crd("policyreports"), &since.to_string());
+    let after = undone(&before, notes, Some(drained)).await;
+    let noted = |write: &String| write.contains("/configmaps/");
+    assert!(!after.writes.iter().any(noted), "{:?}", after.writes);
+    let crd = serde_json::from_value(after.crd).unwrap();
+    assert!(!objects::state(&crd).is_open());
 }
