@@ -197,11 +197,13 @@ impl EarlyWatch {
         let followed = async move {
             let mut events = events.boxed();
             while let Some(Ok(event)) = events.next().await {
-                match event {
-                    WatchEvent::Added(object) => newest = object.resource_version().unwrap(),
-                    WatchEvent::Bookmark(bookmark) => newest = bookmark.metadata.resource_version,
-                    event => panic!("{event:?}"),
-                }
+                newest = match event {
+                    WatchEvent::Added(object)
+                    | WatchEvent::Modified(object)
+                    | WatchEvent::Deleted(object) => object.resource_version().unwrap(),
+                    WatchEvent::Bookmark(bookmark) => bookmark.metadata.resource_version,
+                    WatchEvent::Error(_) => break,
+                };
             }
             newest
         };
