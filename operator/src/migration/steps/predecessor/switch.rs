@@ -115,6 +115,8 @@ async fn moved(
     if !operations::are_ours(cx, o.versions.iter()).await? {
         return Err(CopyError::TakenBack.into());
     }
+    // A watch that has ended since the drain would tell of no late write.
+    seal(live)?;
     let margin = if o.has_crds() { UNSEEN_MARGIN } else { 0 };
     raise(cx, o, endpoints, &drained, margin).await?;
     Ok(())
