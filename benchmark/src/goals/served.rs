@@ -235,7 +235,10 @@ fn sizes(engine: &str) -> Vec<Goal> {
     let (disk, stored) = if engine == POSTGRES {
         (2100.0, PROJECTING)
     } else {
-        (3000.0, "the text, uncompressed")
+        (
+            3000.0,
+            "the text, compressed one by one; keys, labels and the room that pages leave",
+        )
     };
     let crd = "memory of the CRD's kube-apiserver by that of the server";
     let sets = [

@@ -8,7 +8,7 @@ pub(crate) mod projection;
 mod resource;
 
 pub use body::{Body, BodyError, canonical_json};
-pub(crate) use body::{Dictionary, Encoded, Samples, frame};
+pub(crate) use body::{Dictionary, Encoded, Samples, frame, packed};
 pub use key::{GroupResource, ObjectKey};
 pub use labels::Labels;
 pub use object::StoredObject;

@@ -2,6 +2,7 @@
 //! stored state inside its transaction decides like this.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 
 use crds::control::GateState;
@@ -9,7 +10,7 @@ use crds::control::GateState;
 use super::engine::{Op, OpKind, OpOutcome};
 use crate::cache::{Change, Effect, EventType, PreviousRef};
 use crate::model::projection::Projection;
-use crate::model::{Encoded, Labels, ObjectKey, Position, ResourceId};
+use crate::model::{Encoded, Labels, ObjectKey, Position, ResourceId, packed};
 
 /// The facts of a stored object that a transaction needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +46,9 @@ pub(super) fn last_states(logged: &[Logged]) -> (Vec<&Logged>, Vec<&Logged>) {
 pub(super) struct Logged {
     pub resource: ResourceId,
     pub change: Change,
-    pub json: Arc<str>,
+    pub json: String,
+    /// The text as SQLite keeps it, where it was packed already.
+    pub packed: Option<Box<[u8]>>,
     /// The projection of the object.
     pub projection: Option<Box<Projection>>,
 }
@@ -54,6 +57,14 @@ impl Logged {
     /// Returns whether the log keeps its text: state from a listing has it in `objects` only.
     pub fn has_text(&self) -> bool {
         self.change.effect != Effect::State
+    }
+
+    /// Packs the text, unless it is packed.
+    pub fn pack(&mut self) -> io::Result<()> {
+        if self.packed.is_none() {
+            self.packed = Some(packed::pack(&self.json)?);
+        }
+        Ok(())
     }
 
     /// Returns the bytes that it adds to the log.
@@ -75,7 +86,8 @@ impl Logged {
         previous: PreviousRef,
     ) -> Self {
         position.seq += 1;
-        let json = std::mem::take(&mut object.json).into();
+        let json = std::mem::take(&mut object.json);
+        let packed = object.packed.take();
         let projection = object.projection.take();
         let object = Arc::new(object.into_object(key, rv, as_imported));
         let change = Change {
@@ -89,6 +101,7 @@ impl Logged {
             resource,
             change,
             json,
+            packed,
             projection,
         }
     }

@@ -121,11 +121,10 @@ impl Store {
             }
         };
         // Nothing is projected of what is deleted.
-        let object = match kind {
-            OpKind::Create | OpKind::Update { .. } if self.engine().projects() => {
-                Encoded::with_projection(object, &dictionary)?
-            }
-            _ => Encoded::from_value(object, &dictionary)?,
+        let object = match (self.engine().projects(), &kind) {
+            (false, _) => Encoded::with_packed(object, &dictionary)?,
+            (true, OpKind::Delete { .. }) => Encoded::from_value(object, &dictionary)?,
+            (true, _) => Encoded::with_projection(object, &dictionary)?,
         };
         let op = Op {
             resource,

@@ -171,10 +171,10 @@ fn encode(
     dictionary: &Dictionary,
 ) -> Result<Encoded, ItemError> {
     // A deletion is logged with the last state, so it needs the object as well.
-    let encoded = if projects && type_ != ImportType::Deleted {
-        Encoded::with_projection(object, dictionary)
-    } else {
-        Encoded::from_value(object, dictionary)
+    let encoded = match (projects, type_) {
+        (false, _) => Encoded::with_packed(object, dictionary),
+        (true, ImportType::Deleted) => Encoded::from_value(object, dictionary),
+        (true, _) => Encoded::with_projection(object, dictionary),
     };
     encoded.map_err(|e| ("", format!("cannot be stored ({type_:?}): {e}")))
 }

@@ -22,7 +22,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 #[derive(Clone, Copy, Debug)]
 pub(super) struct History {
     pub age: Duration,
-    /// Bytes of JSON.
+    /// Bytes, as the database keeps them.
     pub bytes: u64,
 }
 

@@ -18,7 +18,8 @@ pub struct StoreOptions {
     pub database: Database,
     /// Time for which changes are kept, and so how far back a watch can resume.
     pub history: Duration,
-    /// Size that the kept changes may reach before they are dropped earlier, in bytes of JSON.
+    /// Size that the kept changes may reach before they are dropped earlier, in bytes as the
+    /// database keeps them.
     pub history_bytes: u64,
     /// The part of them that is kept in memory as well, per resource.
     pub ring: RingLimits,

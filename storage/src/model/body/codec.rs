@@ -1,5 +1,4 @@
-//! Compression of object texts in memory. Compressed texts are never stored, so level and
-//! dictionaries may change with every release, and while the server runs.
+//! Compression of object texts.
 
 use std::cell::RefCell;
 use std::io;

@@ -1,5 +1,5 @@
 //! The dictionaries that texts are compressed with: one that is compiled in, and those that are
-//! trained from stored objects. Their texts are in no database and in no answer.
+//! trained from stored objects. Trained ones are in no database and in no answer.
 
 use std::io;
 use std::sync::{Arc, LazyLock};
@@ -14,8 +14,8 @@ const LEVEL: i32 = 3;
 
 /// Text that nearly every report has, so that the compressor need not learn it from each one: a
 /// report of 12 kB takes 1.4 kB with it, and 1.9 kB without. The text at the end is the cheapest to
-/// refer to.
-const BUILT_IN: &[u8] = include_bytes!("dictionary.txt");
+/// refer to. Texts in SQLite need it as it is: see [`super::packed`].
+pub(super) const BUILT_IN: &[u8] = include_bytes!("dictionary.txt");
 
 static BUILT_IN_PREPARED: LazyLock<Arc<Dictionary>> = LazyLock::new(|| {
     Arc::new(Dictionary {

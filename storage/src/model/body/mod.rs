@@ -4,6 +4,7 @@ mod codec;
 mod dictionary;
 pub(crate) mod frame;
 mod layout;
+pub(crate) mod packed;
 mod same;
 
 use std::io;
@@ -166,6 +167,8 @@ pub(crate) struct Encoded {
     pub projection: Option<Box<Projection>>,
     /// The text in two parts, where it was taken apart already.
     pub framed: Option<Box<Framed>>,
+    /// The text as SQLite keeps it, where it was packed already.
+    pub packed: Option<Box<[u8]>>,
 }
 
 /// A formatter that writes floats as Go does: the text that is read is copied out of the store as
@@ -247,6 +250,15 @@ impl Encoded {
         })
     }
 
+    /// Encodes `object`, with its text as SQLite keeps it.
+    pub fn with_packed(object: &Value, dictionary: &Dictionary) -> Result<Self, BodyError> {
+        let encoded = Self::from_value(object, dictionary)?;
+        Ok(Self {
+            packed: Some(packed::pack(&encoded.json)?),
+            ..encoded
+        })
+    }
+
     /// Adds the projection of the object.
     pub fn project(&mut self) -> Result<(), BodyError> {
         let object: Value = serde_json::from_str(&self.json)?;
@@ -265,6 +277,7 @@ impl Encoded {
             json,
             projection: None,
             framed: None,
+            packed: None,
         })
     }
 

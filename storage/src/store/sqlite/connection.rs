@@ -17,7 +17,7 @@ use crate::cache::Change;
 use crate::model::{Position, ResourceId, ResourceRecord};
 use crate::store::engine::{Commit, EngineError};
 
-/// The size of a page. Pages of 8 KiB hold a typical report, or a few small ones.
+/// The size of a page. Pages of 8 KiB hold some four typical reports.
 const PAGE_SIZE: u32 = 8192;
 
 /// Size to which the write-ahead log is cut after a burst of writes, in bytes.

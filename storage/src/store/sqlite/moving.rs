@@ -7,10 +7,10 @@ use sqlx::{Row as _, Sqlite as Driver, Transaction};
 use super::Sqlite;
 use super::connection::Tx;
 use super::read::records;
-use super::rows::{db, keys, limit, millis, un_db};
+use super::rows::{db, keys, limit, millis, text, un_db};
 use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord};
 use crate::store::OpenError;
-use crate::store::engine::{Engine as _, EngineError};
+use crate::store::engine::{Engine as _, EngineError, corrupt};
 use crate::store::moving::rows::{ChangeRow, EventRow, MarkRow, Marker, ObjectRow, RowKey};
 
 /// The database as it is at one moment, however long it is looked at. The write-ahead log grows
@@ -278,13 +278,15 @@ fn key(row: &SqliteRow) -> Result<RowKey, EngineError> {
 }
 
 fn object(row: &SqliteRow) -> Result<ObjectRow, EngineError> {
+    let key = key(row)?;
+    let body = text(row, "body")?.ok_or_else(|| corrupt(&key.1, "no text"))?;
     Ok(ObjectRow {
-        key: key(row)?,
+        key,
         uid: row.try_get("uid")?,
         rv: row.try_get("rv")?,
         as_imported: row.try_get("as_imported")?,
         labels: row.try_get("labels")?,
-        body: row.try_get("body")?,
+        body,
     })
 }
 
@@ -304,7 +306,7 @@ fn change(row: &SqliteRow) -> Result<ChangeRow, EngineError> {
         as_imported: row.try_get("as_imported")?,
         prev_labels: row.try_get("prev_labels")?,
         committed_at: row.try_get("committed_at")?,
-        body: row.try_get("body")?,
+        body: text(row, "body")?,
     })
 }
 

@@ -6,7 +6,7 @@ use crds::control::DigestItem;
 use sqlx::sqlite::{SqlitePool, SqliteRow};
 use sqlx::{Row as _, SqliteConnection};
 
-use super::rows::{change, db, key, limit, object, record, resource_id, un_db};
+use super::rows::{change, db, key, limit, object, record, resource_id, text, un_db};
 use crate::cache::{Event, Previous, PreviousRef};
 use crate::model::{Dictionary, ObjectKey, Position, ResourceId, ResourceRecord, StoredObject};
 use crate::store::engine::{DictionaryOf, EngineError, Loaded, Tail, corrupt};
@@ -95,8 +95,9 @@ fn stored(rows: &[SqliteRow], dictionary: &Dictionary) -> Result<Vec<StoredObjec
     rows.iter()
         .map(|row| {
             let (rv, as_imported) = (un_db(row.try_get("rv")?), row.try_get("as_imported")?);
-            let body = row.try_get("body")?;
-            object(key(row)?, body, rv, as_imported, dictionary)
+            let key = key(row)?;
+            let body = text(row, "body")?.ok_or_else(|| corrupt(&key, "no text"))?;
+            object(key, body, rv, as_imported, dictionary)
         })
         .collect()
 }
@@ -166,7 +167,7 @@ pub(super) async fn events(
         let Some((_, change)) = change(row, Dictionary::built_in())? else {
             continue;
         };
-        let previous = match (change.previous, row.try_get("previous_body")?) {
+        let previous = match (change.previous, text(row, "previous_body")?) {
             (PreviousRef::None, _) => Previous::None,
             (PreviousRef::Unknown, _) => Previous::Unknown,
             (PreviousRef::At { labels, .. }, None) | (PreviousRef::Labels(labels), _) => {

@@ -9,6 +9,7 @@ use sqlx::sqlite::SqliteRow;
 use crate::cache::{Change, EventType};
 use crate::model::{
     Dictionary, GateStatus, GroupResource, ObjectKey, ResourceDef, ResourceId, ResourceRecord,
+    packed,
 };
 use crate::store::decide::Existing;
 use crate::store::engine::{EngineError, corrupt};
@@ -43,6 +44,15 @@ pub(super) fn key(row: &SqliteRow) -> Result<ObjectKey, EngineError> {
     ))
 }
 
+/// Returns the text in a column; `None` for NULL.
+pub(super) fn text(row: &SqliteRow, column: &str) -> Result<Option<String>, EngineError> {
+    let value: Option<&[u8]> = row.try_get(column)?;
+    match value.map(packed::unpack).transpose() {
+        Ok(text) => Ok(text),
+        Err(error) => Err(corrupt(&key(row)?, error)),
+    }
+}
+
 /// Returns the columns uid, rv, `as_imported`, labels of `objects`.
 pub(super) fn existing(row: &SqliteRow, key: &ObjectKey) -> Result<Existing, EngineError> {
     Ok(Existing {
@@ -65,7 +75,7 @@ pub(super) fn change(
     dictionary: &Dictionary,
 ) -> Result<Option<(ResourceId, Change)>, EngineError> {
     let key = key(row)?;
-    let Some(body) = row.try_get("body")? else {
+    let Some(body) = text(row, "body")? else {
         return Ok(None);
     };
     let type_ = event_type(row.try_get("type")?, &key)?;

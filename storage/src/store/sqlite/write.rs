@@ -71,9 +71,14 @@ pub(super) async fn existing_objects(
 }
 
 /// Logs changes and brings `objects` to the state after them.
-pub(super) async fn write(tx: &mut Tx, logged: Vec<Logged>) -> Result<(), EngineError> {
+pub(super) async fn write(tx: &mut Tx, mut logged: Vec<Logged>) -> Result<(), EngineError> {
+    for one in &mut logged {
+        one.pack().map_err(|e| sqlx::Error::Encode(e.into()))?;
+    }
     log(tx, &logged).await?;
-    tx.log_bytes += logged.iter().map(Logged::bytes).sum::<i64>();
+    let texts = logged.iter().filter(|one| one.has_text());
+    let bytes = texts.map(|one| one.packed.as_ref().map_or(0, |text| text.len()));
+    tx.log_bytes += i64::try_from(bytes.sum::<usize>()).unwrap_or(i64::MAX);
 
     let (gone, there) = last_states(&logged);
     put(tx, &there).await?;
@@ -95,7 +100,7 @@ async fn log(connection: &mut SqliteConnection, logged: &[Logged]) -> Result<(),
             let change = &logged.change;
             let object = &change.object;
             let (prev_rv, prev_labels) = previous_columns(&change.previous);
-            let body = logged.has_text().then(|| logged.json.clone());
+            let body = logged.packed.clone().filter(|_| logged.has_text());
             row.push_bind(db(change.seq))
                 .push_bind(logged.resource.0)
                 .push_bind(db(object.rv))
@@ -133,7 +138,7 @@ async fn put(connection: &mut SqliteConnection, objects: &[&Logged]) -> Result<(
                 .push_bind(db(object.rv))
                 .push_bind(object.as_imported)
                 .push_bind(labels_text(&object.labels))
-                .push_bind(logged.json.clone());
+                .push_bind(logged.packed.clone());
         });
         insert.push(
             " ON CONFLICT (resource_id, namespace, name) DO UPDATE SET uid = excluded.uid, \

@@ -28,6 +28,11 @@ use crate::model::{GroupResource, ObjectKey, ResourceDef, StoredObject};
 #[async_trait::async_trait]
 pub(super) trait Fixture: Send + Sync {
     async fn open(&self) -> Arc<dyn Engine>;
+
+    /// Returns the bytes that the log counts for a text.
+    fn logged(&self, text: &str) -> usize {
+        text.len()
+    }
 }
 
 /// A store on a fixture, with its one resource of reports.

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
-use sqlx::{Connection as _, Row as _, SqliteConnection};
+use bytes::Bytes;
+use sqlx::{AssertSqlSafe, Connection as _, Row as _, SqliteConnection};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::{Bed, Fixture, compression, key, report, reports, suite};
+use crate::model::packed;
 use crate::store::engine::Engine;
 use crate::store::sqlite::Sqlite;
 use crate::store::{OpenError, Store, StoreError, StoreOptions, Write, WriteError};
@@ -33,6 +35,10 @@ impl File {
 impl Fixture for File {
     async fn open(&self) -> Arc<dyn Engine> {
         Arc::new(Sqlite::open(&self.path()).await.unwrap())
+    }
+
+    fn logged(&self, text: &str) -> usize {
+        packed::pack(text).unwrap().len()
     }
 }
 
@@ -199,8 +205,45 @@ fn a_server_that_dies_amid_writes_keeps_what_it_acknowledged() {
     });
 }
 
+/// The databases of earlier commits have texts that are not packed.
 #[tokio::test]
-async fn bodies_can_be_read_with_sql() {
+async fn texts_are_packed_and_those_from_before_are_read() {
+    let file = File::new();
+    let bed = Bed::serving(&file).await;
+    let first = bed.create("before", "u").await.unwrap().rv();
+    let last = bed.create("r", "v").await.unwrap().rv();
+    let stored = texts(&bed);
+    bed.close().await;
+
+    let mut connection = SqliteConnection::connect(file.path().to_str().unwrap())
+        .await
+        .unwrap();
+    let text = report("before", "u", "a").to_string();
+    for table in ["objects", "changes"] {
+        let packed = format!(
+            "SELECT typeof(body) = 'blob' AND length(body) < ? FROM {table} WHERE name = 'r'"
+        );
+        let packed = sqlx::query_scalar(AssertSqlSafe(packed));
+        let packed = packed.bind(i64::try_from(text.len()).unwrap());
+        let packed: bool = packed.fetch_one(&mut connection).await.unwrap();
+        assert!(packed, "{table}");
+        let before = format!("UPDATE {table} SET body = ? WHERE name = 'before'");
+        let before = sqlx::query(AssertSqlSafe(before)).bind(&text);
+        let done = before.execute(&mut connection).await.unwrap();
+        assert_eq!(done.rows_affected(), 1);
+    }
+    connection.close().await.unwrap();
+
+    let bed = Bed::open(&file).await;
+    assert_eq!(texts(&bed), stored);
+    let events = bed.events(first - 1, last).await;
+    let events = events.iter().map(|event| event.object.json().unwrap());
+    assert_eq!(events.collect::<Vec<_>>(), stored);
+    bed.close().await;
+}
+
+#[tokio::test]
+async fn a_damaged_text_is_named() {
     let file = File::new();
     let bed = Bed::serving(&file).await;
     bed.create("r", "u").await.unwrap();
@@ -208,19 +251,18 @@ async fn bodies_can_be_read_with_sql() {
     let mut connection = SqliteConnection::connect(file.path().to_str().unwrap())
         .await
         .unwrap();
-    let row = sqlx::query("SELECT name, body ->> '$.results[0].result' AS result FROM objects")
-        .fetch_one(&mut connection)
-        .await
-        .unwrap();
-    assert_eq!(
-        (row.get::<&str, _>("name"), row.get::<&str, _>("result")),
-        ("r", "a")
-    );
-    let body: String = sqlx::query_scalar("SELECT body FROM changes")
-        .fetch_one(&mut connection)
-        .await
-        .unwrap();
-    assert_eq!(body, report("r", "u", "a").to_string());
+    let damage = sqlx::query("UPDATE objects SET body = substr(body, 1, length(body) - 1)");
+    damage.execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    let opened = Store::open(StoreOptions::new(file.path())).await;
+    let error = opened.err().unwrap().to_string();
+    assert!(error.contains("ns/r"), "{error}");
+}
+
+fn texts(bed: &Bed) -> Vec<Bytes> {
+    let snapshot = bed.reports.snapshot();
+    let objects = snapshot.range(None, None);
+    objects.map(|object| object.json().unwrap()).collect()
 }
 
 #[tokio::test]
@@ -243,15 +285,14 @@ async fn keys_are_found_by_the_index() {
             "USING INDEX changes_event (resource_id=? AND rv>?)",
         ),
     ] {
-        let plan: Vec<String> = sqlx::query(sqlx::AssertSqlSafe(format!(
-            "EXPLAIN QUERY PLAN {statement}"
-        )))
-        .fetch_all(&mut connection)
-        .await
-        .unwrap()
-        .iter()
-        .map(|row| row.get("detail"))
-        .collect();
+        let plan: Vec<String> =
+            sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")))
+                .fetch_all(&mut connection)
+                .await
+                .unwrap()
+                .iter()
+                .map(|row| row.get("detail"))
+                .collect();
         assert!(plan.iter().any(|line| line.contains(index)), "{plan:?}");
         assert!(
             !plan.iter().any(|line| line.contains("TEMP B-TREE")),

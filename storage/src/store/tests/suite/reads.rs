@@ -239,7 +239,7 @@ pub async fn a_log_that_is_too_large_is_cut_before_its_time(fixture: &dyn Fixtur
     for i in 0..10 {
         bed.create(&format!("r{i}"), "u").await.unwrap();
     }
-    let body = report("r0", "u", "a").to_string().len() as u64;
+    let body = fixture.logged(&report("r0", "u", "a").to_string()) as u64;
     let age = Duration::from_mins(10);
     bed.store
         .compact(History {
