@@ -193,8 +193,8 @@ async fn a_takeover_that_is_given_up_has_lost_no_watch_and_closes_the_door() {
     };
     let drained = states::with_door(&states::crd("policyreports"), &since.to_string());
     let after = undone(&before, notes, Some(drained)).await;
-    let noted = |write: &String| write.contains("/configmaps/");
-    assert!(!after.writes.iter().any(noted), "{:?}", after.writes);
+    let is_note = |write: &String| write.contains("/configmaps/");
+    assert!(!after.writes.iter().any(is_note), "{:?}", after.writes);
     let crd = serde_json::from_value(after.crd).unwrap();
     assert!(!objects::state(&crd).is_open());
 }
