@@ -250,15 +250,6 @@ impl Encoded {
         })
     }
 
-    /// Encodes `object`, with its text as SQLite keeps it.
-    pub fn with_packed(object: &Value, dictionary: &Dictionary) -> Result<Self, BodyError> {
-        let encoded = Self::from_value(object, dictionary)?;
-        Ok(Self {
-            packed: Some(packed::pack(&encoded.json)?),
-            ..encoded
-        })
-    }
-
     /// Adds the projection of the object.
     pub fn project(&mut self) -> Result<(), BodyError> {
         let object: Value = serde_json::from_str(&self.json)?;

@@ -2,16 +2,28 @@
 
 use std::io;
 
+use serde_json::Value;
 use zstd::zstd_safe::get_frame_content_size;
 
-use super::codec;
 use super::dictionary::Dictionary;
+use super::{BodyError, Encoded, codec};
 
 /// The number of the dictionary that is compiled in. What a release has written is read by all that
 /// follow, so the text of a dictionary stays as it is: another one gets another number.
 const BUILT_IN: u8 = 1;
 /// Most bytes of a text; no object is as large by far.
 const MAX_TEXT: u64 = 64 << 20;
+
+impl Encoded {
+    /// Encodes `object`, with its text as SQLite keeps it.
+    pub fn with_packed(object: &Value, dictionary: &Dictionary) -> Result<Self, BodyError> {
+        let encoded = Self::from_value(object, dictionary)?;
+        Ok(Self {
+            packed: Some(pack(&encoded.json)?),
+            ..encoded
+        })
+    }
+}
 
 /// Returns a text as it is kept.
 ///
