@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use benchmark::docs::{Facts, Record};
+use benchmark::docs::{Facts, Record, read_scale};
 use benchmark::{BenchOptions, Job, System, null};
 use clap::{Args, Parser, Subcommand};
 
@@ -34,9 +34,14 @@ enum Part {
         key: PathBuf,
         bodies: PathBuf,
     },
-    /// Print a page with the tables of a recorded run: what hack/gen makes of docs/performance.md.
+    /// Print a page with the tables of recorded runs of hack/bench and hack/scale: what hack/gen makes
+    /// of docs/performance.md.
     #[command(hide = true)]
-    Docs { page: PathBuf, record: PathBuf },
+    Docs {
+        page: PathBuf,
+        record: PathBuf,
+        scale: Vec<PathBuf>,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -84,17 +89,25 @@ async fn start(cli: Cli) -> anyhow::Result<()> {
             key,
             bodies,
         }) => null::serve(address, &certificate, &key, &bodies).await,
-        Some(Part::Docs { page, record }) => docs(&page, &record),
+        Some(Part::Docs {
+            page,
+            record,
+            scale,
+        }) => docs(&page, &record, &scale),
         None => measure(cli.run).await,
     }
 }
 
-fn docs(page: &Path, record: &Path) -> anyhow::Result<()> {
+fn docs(page: &Path, record: &Path, scale: &[PathBuf]) -> anyhow::Result<()> {
     let read = |path: &Path| {
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
     };
     let record = Record::read(&read(record)?)?;
-    print!("{}", record.fill(&read(page)?)?);
+    let many: Vec<_> = scale
+        .iter()
+        .map(|path| Ok(read_scale(&read(path)?)?))
+        .collect::<anyhow::Result<_>>()?;
+    print!("{}", record.fill(&read(page)?, &many)?);
     Ok(())
 }
 

@@ -64,7 +64,7 @@ async fn start(cli: Cli) -> anyhow::Result<()> {
         reports,
     };
     let facts = Facts {
-        database: options.database.name().to_owned(),
+        database: options.database,
         input: options.input.name().to_owned(),
         reports,
         tenth: options.tenth(),

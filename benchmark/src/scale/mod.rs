@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use crds::control::{self, StoredResource};
+use serde::{Deserialize, Serialize};
 use testreports::Input;
 
 use super::bodies::{Bodies, UNIQUE_LABEL, base_name};
@@ -34,7 +35,8 @@ const STEADY: (u32, u32) = (100, 5);
 const MEGABYTE: f64 = 1e6;
 
 /// The database of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Database {
     /// A file beside it.
     Sqlite,

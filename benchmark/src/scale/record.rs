@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Database;
 use crate::book::Book;
 use crate::figures::{quotient, short};
 use crate::goals::{self, ALL, GROWTH, Outcome, TENTH};
@@ -45,8 +46,8 @@ const METRICS: [(&str, &str, bool); 32] = [
 /// The facts about a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// `sqlite` or `postgres`.
-    pub database: String,
+    /// The database.
+    pub database: Database,
     /// The sort of the reports: `recorded` or `generated`.
     pub input: String,
     /// All reports.
@@ -118,7 +119,13 @@ impl Record {
         }
     }
 
-    /// Returns the tables for a terminal.
+    /// Returns whether it is of as many reports as a run has unless told, or more.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.run.reports >= self.run.database.whole()
+    }
+
+    /// Returns the tables.
     #[must_use]
     pub fn text(&self) -> String {
         let Facts { reports, tenth, .. } = &self.run;
@@ -190,7 +197,7 @@ mod tests {
 
     fn facts(reports: usize) -> Facts {
         Facts {
-            database: "postgres".to_owned(),
+            database: Database::Postgres,
             input: "made-up".to_owned(),
             reports,
             tenth: reports / 10,
