@@ -3,6 +3,7 @@
 //! source is not present, these tests are skipped and say so.
 
 mod database;
+mod watches;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,16 +14,14 @@ use e2e::incumbent::{
 use e2e::processes::{Ended, Processes, ProcessesOptions, SERVICE};
 use e2e::takeover::{GROUPS, load};
 use e2e::witness::strict_client;
-use futures::StreamExt as _;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams};
-use kube::runtime::{WatchStreamExt as _, reflector, watcher};
-use kube::{Api, Client, ResourceExt as _};
+use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::{Api, Client};
 use rstest::rstest;
 use serde_json::{Value, json};
 use testreports::{Owner, ReportKind, kinds};
-use tokio_util::task::AbortOnDropHandle;
 
+use self::watches::{EarlyWatch, Follower, refusal};
 use crate::common::full;
 
 /// Reports in a short run and in a whole one.
@@ -40,10 +39,6 @@ const POLICY_WORKING_GROUP: &str = "wgpolicyk8s.io";
 const LOOK: Duration = Duration::from_millis(200);
 /// Longest time of one direction.
 const LIMIT: Duration = Duration::from_mins(20);
-/// A client's watch at the incumbent lasts five minutes at most.
-const CONVERGE: Duration = Duration::from_mins(6);
-/// Longest wait for an answer to a watch.
-const WATCH: Duration = Duration::from_secs(10);
 
 fn reports() -> usize {
     REPORTS[usize::from(full())]
@@ -152,6 +147,14 @@ impl Ground {
         tokio::time::timeout(LIMIT, serves).await.unwrap();
     }
 
+    /// Checks that no client resumes a watch from before the incumbent.
+    async fn early_watches_expire(&mut self) {
+        for watch in std::mem::take(&mut self.early) {
+            let kind = watch.kind;
+            assert_eq!(watch.refusal().await, Some(410), "{kind:?}");
+        }
+    }
+
     /// Returns whether all APIServices lead to our server.
     async fn is_ours(&self) -> bool {
         let services: Api<APIService> = Api::all(self.clients[0].clone());
@@ -168,122 +171,6 @@ impl Ground {
 fn nothing(differences: &[String]) {
     let shown = &differences[..differences.len().min(20)];
     assert!(differences.is_empty(), "{}: {shown:#?}", differences.len());
-}
-
-/// A watch with bookmarks, which goes on at the CRD when another server takes the APIService over.
-struct EarlyWatch {
-    kind: ReportKind,
-    client: Client,
-    /// Ends with the watch; the version from which a client resumes it.
-    newest: AbortOnDropHandle<String>,
-}
-
-impl EarlyWatch {
-    async fn open(client: &Client, kind: ReportKind) -> Self {
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind.api_resource());
-        let listed = async {
-            loop {
-                match api.list(&ListParams::default()).await {
-                    Ok(list) => break list,
-                    Err(kube::Error::Api(status)) if status.code == 429 => {}
-                    Err(error) => panic!("{error}"),
-                }
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        let list = tokio::time::timeout(LIMIT, listed).await.unwrap();
-        let mut newest = list.metadata.resource_version.unwrap();
-        let events = api.watch(&WatchParams::default(), &newest).await.unwrap();
-        let followed = async move {
-            let mut events = events.boxed();
-            while let Some(Ok(event)) = events.next().await {
-                newest = match event {
-                    WatchEvent::Added(object)
-                    | WatchEvent::Modified(object)
-                    | WatchEvent::Deleted(object) => object.resource_version().unwrap(),
-                    WatchEvent::Bookmark(bookmark) => bookmark.metadata.resource_version,
-                    WatchEvent::Error(_) => break,
-                };
-            }
-            newest
-        };
-        Self {
-            kind,
-            client: client.clone(),
-            newest: AbortOnDropHandle::new(tokio::spawn(followed)),
-        }
-    }
-
-    /// Returns the code with which it is refused when its client resumes it.
-    async fn refusal(self) -> Option<u16> {
-        let newest = tokio::time::timeout(CONVERGE, self.newest).await;
-        refusal(&self.client, self.kind, &newest.unwrap().unwrap()).await
-    }
-}
-
-/// An informer of a kind in all namespaces.
-struct Follower {
-    kind: ReportKind,
-    store: reflector::Store<DynamicObject>,
-    _task: AbortOnDropHandle<()>,
-}
-
-impl Follower {
-    fn start(client: &Client, kind: ReportKind) -> Self {
-        let resource = kind.api_resource();
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        let writer = reflector::store::Writer::new(resource);
-        let store = writer.as_reader();
-        let events = watcher(api, watcher::Config::default()).default_backoff();
-        let events = reflector(writer, events).for_each(|_| std::future::ready(()));
-        Self {
-            kind,
-            store,
-            _task: AbortOnDropHandle::new(tokio::spawn(events)),
-        }
-    }
-
-    fn differences(&self, wanted: &Objects) -> Vec<String> {
-        let mut wanted = wanted.clone();
-        wanted.0.retain(|key, _| key.0 == self.kind);
-        let objects = self.store.state().into_iter().map(|object| {
-            let object = serde_json::to_value(&*object).unwrap();
-            let text = |name: &str| {
-                let text = object["metadata"][name].as_str();
-                text.unwrap_or_default().to_owned()
-            };
-            ((self.kind, text("namespace"), text("name")), object)
-        });
-        Objects(objects.collect()).differences(&wanted, false)
-    }
-
-    /// Waits until it has what is stored.
-    async fn converges(&self, wanted: &Objects) {
-        let converged = async {
-            while !self.differences(wanted).is_empty() {
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        if tokio::time::timeout(CONVERGE, converged).await.is_err() {
-            nothing(&self.differences(wanted));
-        }
-    }
-}
-
-/// Returns the code with which a watch from a version is refused; `None` where it is not.
-async fn refusal(client: &Client, kind: ReportKind, version: &str) -> Option<u16> {
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind.api_resource());
-    let mut events = match api.watch(&WatchParams::default(), version).await {
-        Ok(events) => events.boxed(),
-        Err(kube::Error::Api(status)) => return Some(status.code),
-        Err(error) => panic!("{error}"),
-    };
-    match tokio::time::timeout(WATCH, events.next()).await {
-        Ok(Some(Ok(WatchEvent::Error(status)) | Err(kube::Error::Api(status)))) => {
-            Some(status.code)
-        }
-        _ => None,
-    }
 }
 
 /// For each kind the version of a list of the incumbent, and the last that one of its objects has.
@@ -371,10 +258,7 @@ async fn reports_are_taken_over_from_the_incumbent(#[case] crds: bool) {
             assert_eq!(code, Some(410), "{kind:?} from {version}");
         }
     }
-    for watch in std::mem::take(&mut ground.early) {
-        let kind = watch.kind;
-        assert_eq!(watch.refusal().await, Some(410), "{kind:?}");
-    }
+    ground.early_watches_expire().await;
     let stored = ground.objects().await;
     restart(&mut ground, &stored).await;
     for follower in &followers {
@@ -421,10 +305,7 @@ async fn what_lay_in_etcd_before_the_incumbent_stays_there() {
         cluster.etcd_put(&key, &straggler).await.unwrap();
     };
     tokio::join!(taken_over, written);
-    for watch in std::mem::take(&mut ground.early) {
-        let kind = watch.kind;
-        assert_eq!(watch.refusal().await, Some(410), "{kind:?}");
-    }
+    ground.early_watches_expire().await;
     ground.incumbent.kill().await.unwrap();
 
     let services: Api<APIService> = Api::all(ground.clients[0].clone());
