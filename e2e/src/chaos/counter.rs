@@ -56,6 +56,7 @@ impl Counter {
         let (key, path) = (&self.subject.key, self.subject.path());
         let (ledger, tally) = (&self.worker.ledger, &self.requester.tally);
         let floors = ledger.floors(key.kind, Some(&key.namespace));
+        let since = tokio::time::Instant::now();
         let read = self.requester.call(Method::GET, &path, None).await;
         let found = match &read {
             Answer::Said(StatusCode::OK, object) => object::stamp(object),
@@ -64,7 +65,7 @@ impl Counter {
         };
         let floor = floors.get(key).copied().unwrap_or_default();
         if !ledger.fresh(key, floor, found) {
-            tally.flaw_of(Flaw::StaleRead, key, || {
+            tally.stale_read(since, Some(key), || {
                 format!("GET {path}: {found:?} after {floor:?}")
             });
         }

@@ -28,6 +28,13 @@ impl Window {
     pub fn holds(&self, at: Instant) -> bool {
         self.from <= at && at <= self.to + UNDER_WAY
     }
+
+    /// Returns whether a request that began at that time may have got to either side, however long
+    /// it took.
+    #[must_use]
+    pub fn spans(&self, since: Instant) -> bool {
+        self.from <= since && since <= self.to
+    }
 }
 
 /// A round in which an APIService was deleted.
@@ -60,7 +67,8 @@ impl Dispute {
     #[must_use]
     pub fn explains(&self, suspect: &Suspect, touched: &HashSet<Key>) -> bool {
         let of = |keys: &HashSet<Key>| suspect.key.as_ref().is_some_and(|key| keys.contains(key));
-        let then = self.windows.iter().any(|window| window.holds(suspect.at));
+        let mut windows = self.windows.iter();
+        let then = windows.any(|window| window.holds(suspect.at) || window.spans(suspect.since));
         of(&self.dropped)
             || match suspect.flaw {
                 Flaw::StaleRead | Flaw::RetryWatcherDead | Flaw::ExpiredWithBookmarks => then,
@@ -98,12 +106,14 @@ mod tests {
             dropped: [key("named")].into(),
         };
         let touched = dispute.touched(&ledger);
-        let suspect = |flaw, name: &str, at| Suspect {
+        let took = |since, at, flaw, name: &str| Suspect {
             flaw,
             key: Some(key(name)),
+            since,
             at,
             text: String::new(),
         };
+        let suspect = |flaw, name: &str, at| took(at, at, flaw, name);
         let later = from + Duration::from_mins(1);
         for (flaw, name, at, explained) in [
             (Flaw::Lost, "named", later, true),
@@ -118,6 +128,13 @@ mod tests {
         ] {
             let found = dispute.explains(&suspect(flaw, name, at), &touched);
             assert_eq!(found, explained, "{flaw:?} of {name}");
+        }
+        // A read that takes long began while either side answered; one that began later did not.
+        let to = dispute.windows[0].to;
+        let slow = to + 2 * UNDER_WAY;
+        for (since, explained) in [(to, true), (to + Duration::from_millis(1), false)] {
+            let read = took(since, slow, Flaw::StaleRead, "other");
+            assert_eq!(dispute.explains(&read, &touched), explained);
         }
     }
 }

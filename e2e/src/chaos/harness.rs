@@ -162,6 +162,7 @@ impl Harness {
         let touched = dispute.touched(&self.ledger);
         self.tally
             .judge(|suspect| dispute.explains(suspect, &touched));
+        self.tally.merged(touched);
         for key in &dispute.dropped {
             let found = found.get(key).and_then(|found| found.stamp);
             self.ledger.gave_way(key, found);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::ledger::{Key, Stamp};
 use super::object;
 use super::request::{Answer, Requester};
-use super::tally::{Flaw, Note};
+use super::tally::Note;
 use super::work::{Pace, Worker};
 use testreports::ReportKind;
 
@@ -48,6 +48,7 @@ impl Poller {
         let floors = ledger.floors(self.kind, self.namespace.as_deref());
         let version_floor = ledger.version_floor(self.kind);
         let uri = self.kind.path(self.namespace.as_deref());
+        let since = tokio::time::Instant::now();
         let list = match self.requester.call(Method::GET, &uri, None).await {
             Answer::Said(StatusCode::OK, list) => list,
             answer => return tally.failed(format!("GET {uri}: {}", answer.text())),
@@ -55,7 +56,7 @@ impl Poller {
         tally.note(Note::Reads);
         let version = object::version(&list);
         if version < version_floor {
-            tally.suspect(Flaw::StaleRead, None, || {
+            tally.stale_read(since, None, || {
                 format!("GET {uri}: version {version} after {version_floor}")
             });
         }
@@ -63,7 +64,7 @@ impl Poller {
         for (key, floor) in floors {
             let shown = found.get(&key).copied();
             if !ledger.fresh(&key, floor, shown) {
-                tally.flaw_of(Flaw::StaleRead, &key, || {
+                tally.stale_read(since, Some(&key), || {
                     format!("GET {uri} at {version}: {key:?} is {shown:?} after {floor:?}")
                 });
             }

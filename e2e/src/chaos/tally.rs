@@ -1,7 +1,7 @@
 //! The experience of the clients: requests, failures, waits, and faults of the states that they
 //! saw.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -89,6 +89,9 @@ pub struct Suspect {
     pub flaw: Flaw,
     /// The object; none for a flaw of a whole list or watch.
     pub key: Option<Key>,
+    /// The time at which the request began that has shown it; [`Suspect::at`] for one that a watch
+    /// has shown.
+    pub since: tokio::time::Instant,
     /// The time at which it was noticed.
     pub at: tokio::time::Instant,
     /// The flaw in words.
@@ -119,6 +122,8 @@ struct Inner {
     disturbed_wait: Duration,
     suspects: Vec<Suspect>,
     examples: Vec<String>,
+    /// Objects that were written while an APIService was away, in any round.
+    merged: HashSet<Key>,
     /// The time of the last restart of each kube-apiserver that had one.
     restarts: BTreeMap<usize, Instant>,
 }
@@ -233,6 +238,27 @@ impl Tally {
 
     /// Counts a flaw, which may be explained at the end of the round.
     pub fn suspect(&self, flaw: Flaw, key: Option<&Key>, text: impl FnOnce() -> String) {
+        self.suspect_since(tokio::time::Instant::now(), flaw, key, text);
+    }
+
+    /// Counts a read, begun at `since`, that was older than a write acknowledged before. It may be
+    /// explained at the end of the round.
+    pub fn stale_read(
+        &self,
+        since: tokio::time::Instant,
+        key: Option<&Key>,
+        text: impl FnOnce() -> String,
+    ) {
+        self.suspect_since(since, Flaw::StaleRead, key, text);
+    }
+
+    fn suspect_since(
+        &self,
+        since: tokio::time::Instant,
+        flaw: Flaw,
+        key: Option<&Key>,
+        text: impl FnOnce() -> String,
+    ) {
         let seconds = self.seconds();
         let mut inner = self.inner();
         if inner.moment.disputed {
@@ -240,6 +266,7 @@ impl Tally {
             inner.suspects.push(Suspect {
                 flaw,
                 key: key.cloned(),
+                since,
                 at: tokio::time::Instant::now(),
                 text: format!("found at {seconds:.1} s, {direction:?}: {}", text()),
             });
@@ -260,6 +287,18 @@ impl Tally {
                 self.flaw(suspect.flaw, || suspect.text.clone());
             }
         }
+    }
+
+    /// Notes objects that were written while an APIService was away.
+    pub fn merged(&self, keys: HashSet<Key>) {
+        self.inner().merged.extend(keys);
+    }
+
+    /// Returns whether an object was written while an APIService was away. What etcd has of it may
+    /// have a version below the one that the server gave it when it took the write over.
+    #[must_use]
+    pub fn was_merged(&self, key: &Key) -> bool {
+        self.inner().merged.contains(key)
     }
 
     /// Counts a failed request: a flaw unless faults are being made.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::ledger::{Expected, Fate, Key, Ledger, Stamp, What};
 use super::object::{self, MANAGER, Subject};
 use super::request::{Answer, Requester, media};
-use super::tally::{Flaw, Note};
+use super::tally::Note;
 use super::work::{Pace, Worker};
 use testreports::ReportKind;
 
@@ -231,6 +231,7 @@ impl Writer {
     /// Returns the stored object: it must be the one that was written last.
     async fn get(&self, slot: &mut Slot) -> Option<Value> {
         let path = slot.subject.path();
+        let since = tokio::time::Instant::now();
         let answer = self.requester.call(Method::GET, &path, None).await;
         let tally = &self.requester.tally;
         match answer {
@@ -241,7 +242,7 @@ impl Writer {
                 }
                 let wanted = slot.stamp;
                 let key = &slot.subject.key;
-                tally.flaw_of(Flaw::StaleRead, key, || {
+                tally.stale_read(since, Some(key), || {
                     format!("GET {path}: {found:?} in place of {wanted:?}")
                 });
             }
@@ -249,7 +250,7 @@ impl Writer {
             Answer::Said(StatusCode::NOT_FOUND, _) => {
                 let wanted = slot.stamp;
                 let key = &slot.subject.key;
-                tally.flaw_of(Flaw::StaleRead, key, || {
+                tally.stale_read(since, Some(key), || {
                     format!("GET {path}: nothing in place of {wanted:?}")
                 });
             }

@@ -237,7 +237,9 @@ impl Observer {
         // What an informer says of a deletion may be the object as it was before.
         if self.level() {
             let last = inner.versions.get(&seen.key).copied().unwrap_or_default();
-            if type_ != EventType::Deleted && seen.version <= last {
+            let known = inner.listed_again && inner.cache.get(&seen.key) == Some(&seen.stamp);
+            let merged = known && self.tally.was_merged(&seen.key);
+            if type_ != EventType::Deleted && seen.version <= last && !merged {
                 self.flaw_of(Flaw::OutOfOrder, &seen.key, || {
                     format!("{type_:?} {seen:?} after {last}")
                 });

@@ -106,6 +106,32 @@ fn an_informer_that_lists_again_is_told_the_new_version_of_what_is_written_back(
 }
 
 #[test]
+fn only_of_a_write_that_the_server_took_over_may_etcd_have_a_lower_version() {
+    for (merged, flaws) in [(true, 0), (false, 1)] {
+        let ground = Ground::new(Source::Informer);
+        let one = ground.write("a", What::Create);
+        ground.see(EventType::Added, "a", 10_055, one);
+        ground.tally.go(|moment| moment.disturbed = true);
+        if merged {
+            ground.tally.merged([key("a")].into());
+        }
+        ground.observer.expired("listed again");
+        ground.see(EventType::Modified, "a", 20, one);
+        assert_eq!(ground.flaws(), [0, 0, flaws, 0]);
+    }
+    // Another state is another matter.
+    let ground = Ground::new(Source::Informer);
+    let one = ground.write("a", What::Create);
+    let two = ground.write("a", What::Update);
+    ground.see(EventType::Added, "a", 10_055, one);
+    ground.tally.go(|moment| moment.disturbed = true);
+    ground.tally.merged([key("a")].into());
+    ground.observer.expired("listed again");
+    ground.see(EventType::Modified, "a", 20, two);
+    assert_eq!(ground.flaws(), [0, 0, 1, 0]);
+}
+
+#[test]
 fn what_is_older_or_nobody_wrote_is_found() {
     let ground = Ground::new(Source::RetryWatcher);
     let created = ground.write("a", What::Create);

@@ -59,7 +59,7 @@ impl Matrix {
         tokio::join!(self.way(direction, prune), self.strike(point));
         self.check().await;
         if let Some(fault) = point.fault() {
-            let fired = self.notes().get(NOTES).await.unwrap();
+            let fired = self.noted().await;
             assert!(has_fired(Some(&fired), fault), "{fault}: {fired:?}");
         }
     }
@@ -226,6 +226,17 @@ impl Matrix {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    /// Reads which faults have fired. A request on a connection that the kube-apiserver closes at that
+    /// moment has no answer, and is made again.
+    async fn noted(&self) -> ConfigMap {
+        let maps = self.notes();
+        let found = match maps.get(NOTES).await {
+            Err(kube::Error::Service(_)) => maps.get(NOTES).await,
+            found => found,
+        };
+        found.unwrap()
     }
 
     fn notes(&self) -> Api<ConfigMap> {
