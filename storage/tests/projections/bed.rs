@@ -135,9 +135,12 @@ impl Bed {
 pub async fn store(server: &Postgres, identity: &str) -> Store {
     let mut options = storage::store::PostgresOptions::new(server.params_dir().unwrap(), identity);
     options.cluster_name = format!("{identity}-name");
-    let store = Store::open(StoreOptions::on(Database::Postgres(options)))
-        .await
-        .unwrap();
+    on_database(Database::Postgres(options)).await
+}
+
+/// Opens a store on a database.
+pub async fn on_database(database: Database) -> Store {
+    let store = Store::open(StoreOptions::on(database)).await.unwrap();
     for (group, _, plural, kind, namespaced) in KINDS {
         let def = ResourceDef {
             resource: GroupResource::new(group, plural),

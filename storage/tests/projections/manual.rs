@@ -3,13 +3,17 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use crds::control::{MovePhase, move_file};
 use futures::{StreamExt as _, stream};
+use pgtest::{Postgres, PostgresOptions};
 use serde_json::{Value, json};
+use storage::store::{Database, MoveOptions};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use super::bed::Bed;
+use super::bed::{Bed, on_database};
 use super::generated::report;
 use super::readers::reader;
 
@@ -63,6 +67,43 @@ async fn fill(bed: &Bed) {
         bed.put(0, object).await;
     }
     bed.put(1, report(1, "node", &[(4, 1)], now)).await;
+}
+
+/// Those that were moved into the database have numbers below all others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_begin_with_reports_that_have_moved() {
+    let server = Arc::new(Postgres::start(PostgresOptions::quick()).await.unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let orders = directory.path().join("orders");
+    let options = MoveOptions {
+        interval: Duration::from_millis(10),
+        ..MoveOptions::new(directory.path().join("reports.db"), &orders)
+    };
+    let store = on_database(Database::Movable(options)).await;
+    let bed = Bed { server, store };
+    bed.open_gates().await;
+    fill(&bed).await;
+    bed.server.params().write(&orders).unwrap();
+    fs::write(orders.join(move_file::CLUSTER_IDENTITY), "kind").unwrap();
+    let moved = async {
+        let phase = || bed.store.database().move_.map(|state| state.phase);
+        while phase() != Some(MovePhase::Moved) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let moved = tokio::time::timeout(Duration::from_mins(1), moved).await;
+    assert!(moved.is_ok(), "{:?}", bed.store.database());
+    let manual = Manual::read();
+    for statements in manual.blocks("sql administrator") {
+        bed.server.sql(&statements).await.unwrap();
+    }
+    let queries = manual.blocks("sql");
+    let page = queries.iter().find(|query| query.contains("> ("));
+    let client = reader(&bed.server).await;
+    let first = rows(&client, page.unwrap()).await;
+    assert_eq!(first.len(), 20);
+    assert!(first.iter().all(|row| row[0].starts_with('-')), "{first:?}");
+    bed.store.close().await;
 }
 
 #[tokio::test]
