@@ -129,7 +129,7 @@ fn the_chart_adds_what_its_values_say() {
     for (kind, count) in [
         ("PodDisruptionBudget", 1),
         ("ResourceQuota", 1),
-        ("NetworkPolicy", 1),
+        ("NetworkPolicy", 2),
         ("Service", 1),
         ("ServiceMonitor", 1),
         ("Job", 2),
@@ -293,7 +293,8 @@ fn the_chart_has_the_operator_send_traces() {
 fn values_that_contradict_each_other_are_refused() {
     let Some(tools) = Tools::find() else { return };
     let digest = format!("images.server.digest=sha256:{}", "a".repeat(64));
-    let refused: [(&[&str], &str); 11] = [
+    let postgres = digest.replace("server", "postgres");
+    let refused: [(&[&str], &str); 12] = [
         (&["podDisruptionBudget.minAvailable=1"], "minAvailable"),
         (&["images.server.tag=v1", &digest], "/images/server/tag"),
         (&["serviceAccount.create=false"], "/serviceAccount/name"),
@@ -303,6 +304,7 @@ fn values_that_contradict_each_other_are_refused() {
             "/uninstall/guard",
         ),
         (&["images.postgres.tag="], "/images/postgres"),
+        (&["images.postgres.tag=", &postgres], "/images/postgres"),
         (&["extraEnv[0].name=POD_NAME"], "/extraEnv/0/name"),
         (&["replica=2"], "replica"),
         (
@@ -320,6 +322,67 @@ fn values_that_contradict_each_other_are_refused() {
         let said = tools.helm_refuses(&arguments);
         assert!(said.contains(named), "{values:?}: {said}");
     }
+}
+
+/// What keeps operators apart would leave a hook no node, and the namespace may keep everything from
+/// everywhere.
+#[test]
+fn hooks_find_a_node_and_reach_the_kube_apiserver() {
+    let Some(tools) = Tools::find() else { return };
+    let name = "kubernetes.io/hostname";
+    let spread = format!("topologySpreadConstraints[0].topologyKey={name}");
+    let node = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.\
+                nodeSelectorTerms[0].matchFields[0].key=metadata.name";
+    let arguments = ["networkPolicy.enabled=true", &spread, node];
+    let arguments: Vec<&str> = arguments
+        .iter()
+        .flat_map(|value| ["--set", value])
+        .collect();
+    let objects = tools.helm_with_hooks(OPERATOR_NAMESPACE, &arguments);
+    let operator = of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"].clone();
+    assert!(operator["affinity"]["podAntiAffinity"].is_object());
+    assert!(operator["topologySpreadConstraints"].is_array());
+    let policies = of_kind(&objects, "NetworkPolicy");
+    let policy = policies
+        .iter()
+        .find(|p| p["metadata"]["name"] == "reports-server-operator-hooks");
+    let policy = &policy.unwrap()["spec"];
+    let selected = policy["podSelector"]["matchLabels"].as_object().unwrap();
+    let ports = policy["egress"].to_string();
+    for port in [53, 5353, 443, 6443] {
+        assert!(
+            ports.contains(&format!("{{\"port\":{port},")),
+            "{port}: {ports}"
+        );
+    }
+    let jobs = of_kind(&objects, "Job")
+        .into_iter()
+        .map(|job| job["spec"]["template"].clone());
+    let tests = of_kind(&objects, "Pod").into_iter().cloned();
+    let pods: Vec<Value> = jobs.chain(tests).collect();
+    assert_eq!(pods.len(), 2);
+    for pod in pods {
+        let labels = &pod["metadata"]["labels"];
+        assert!(
+            selected.iter().all(|(key, value)| labels[key] == *value),
+            "{labels}"
+        );
+        let affinity = pod["spec"]["affinity"].as_object().unwrap();
+        assert_eq!(affinity.keys().collect::<Vec<_>>(), ["nodeAffinity"]);
+        assert!(pod["spec"]["topologySpreadConstraints"].is_null());
+    }
+}
+
+/// The operator has to know the major version, which a digest does not say.
+#[test]
+fn postgresql_by_its_digest_keeps_the_tag() {
+    let Some(tools) = Tools::find() else { return };
+    let digest = format!("sha256:{}", "a".repeat(64));
+    let by_digest = format!("images.postgres.digest={digest}");
+    let objects = tools.helm(OPERATOR_NAMESPACE, &["--set", &by_digest]);
+    let operator = of_kind(&objects, "Deployment")[0].to_string();
+    let expected = format!(":17.11-bookworm@{digest}");
+    assert!(operator.contains(&expected), "{operator}");
 }
 
 /// A reader of the page copies them.

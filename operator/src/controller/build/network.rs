@@ -26,8 +26,8 @@ use crate::names::{CONTAINER_PORT, OPERATOR};
 
 /// Label with a namespace's name, which every namespace has.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
-/// Port of DNS.
-const DNS_PORT: i32 = 53;
+/// Ports of DNS. A policy sees that of the pod, which is 5353 on `OpenShift`.
+const DNS_PORTS: [i32; 2] = [53, 5353];
 /// Components that connect to a managed database.
 const DATABASE_CLIENTS: [&str; 4] = ["backup", "recovery", "server", "upgrade"];
 /// Components that have the server send a copy of its database.
@@ -264,14 +264,15 @@ fn bucket_port(bucket: &S3Destination) -> i32 {
 
 /// Returns the rule to whatever answers for names; where that is differs from cluster to cluster.
 fn dns() -> NetworkPolicyEgressRule {
-    let port = |protocol: &str| NetworkPolicyPort {
-        port: Some(IntOrString::Int(DNS_PORT)),
+    let port = |(number, protocol): (i32, &str)| NetworkPolicyPort {
+        port: Some(IntOrString::Int(number)),
         protocol: Some(protocol.to_owned()),
         ..NetworkPolicyPort::default()
     };
+    let ports = DNS_PORTS.map(|number| [(number, "UDP"), (number, "TCP")]);
     NetworkPolicyEgressRule {
         to: None,
-        ports: Some(vec![port("UDP"), port("TCP")]),
+        ports: Some(ports.into_iter().flatten().map(port).collect()),
     }
 }
 

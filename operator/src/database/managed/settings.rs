@@ -100,6 +100,9 @@ pub fn settings(
 
 /// Returns the version of the field, else that of the user's tag, else that of the release, and
 /// whether the user has named it.
+///
+/// # Errors
+/// If the field and the tag differ, or an image does not say its version.
 fn wanted_version(
     field: Option<&str>,
     image: &ImageSpec,
@@ -120,8 +123,29 @@ fn wanted_version(
         )));
     }
     let explicit = by_field.or(by_tag);
-    let default = major(images::version(default_image)).unwrap_or(SUPPORTED[0].0);
-    let version = explicit.unwrap_or(default);
+    let default = major(images::version(default_image));
+    let unknown = |image: &str, remedy: &str| {
+        Err(invalid(format!(
+            "{image} does not say which major version of PostgreSQL it is of: {remedy}"
+        )))
+    };
+    // A wrong guess would start one version on the files of another.
+    let version = match (explicit, default) {
+        _ if default.is_none() && image.tag.is_none() && image.digest.is_none() => {
+            return unknown(
+                &format!("the operator's image {default_image}"),
+                "have RELATED_IMAGE_POSTGRES of the operator name the tag before the digest, as in \
+                 repository:17.11-bookworm@sha256:...",
+            );
+        }
+        (None, _) if image.digest.is_some() || image.tag.is_some() => {
+            return unknown(
+                "spec.images.postgres",
+                "set spec.database.managed.version to it",
+            );
+        }
+        (explicit, default) => explicit.or(default).unwrap_or(SUPPORTED[0].0),
+    };
     if version::tag(version).is_none() {
         let known: Vec<String> = SUPPORTED.iter().map(|(v, _)| v.to_string()).collect();
         return Err(invalid(format!(
@@ -201,4 +225,49 @@ fn resources(own: Option<ResourceRequirements>) -> ResourceRequirements {
         };
     };
     own
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const DEFAULT: &str = "docker.io/library/postgres:17.11-bookworm";
+
+    #[rstest]
+    #[case::of_the_release(DEFAULT, None, None, None, Ok((17, false)))]
+    #[case::beside_a_digest("r.example/postgres:17.11@sha256:ab", None, None, None, Ok((17, false)))]
+    #[case::by_the_field(DEFAULT, Some("16"), None, None, Ok((16, true)))]
+    #[case::by_the_tag(DEFAULT, None, Some("15.1"), None, Ok((15, true)))]
+    #[case::by_the_tag_of_a_digest(DEFAULT, None, Some("15.1"), Some("sha256:ab"), Ok((15, true)))]
+    #[case::field_for_a_digest(DEFAULT, Some("16"), None, Some("sha256:ab"), Ok((16, true)))]
+    #[case::digest(DEFAULT, None, None, Some("sha256:ab"), Err("managed.version"))]
+    #[case::word(DEFAULT, None, Some("latest"), None, Err("managed.version"))]
+    #[case::release_by_digest(
+        "r.example/p@sha256:ab",
+        Some("16"),
+        None,
+        None,
+        Err("RELATED_IMAGE")
+    )]
+    #[case::other_image("r.example/p@sha256:ab", None, Some("16.2"), None, Ok((16, true)))]
+    fn a_version_is_never_guessed(
+        #[case] default: &str,
+        #[case] field: Option<&str>,
+        #[case] tag: Option<&str>,
+        #[case] digest: Option<&str>,
+        #[case] expected: Result<(u32, bool), &str>,
+    ) {
+        let image = ImageSpec {
+            tag: tag.map(str::to_owned),
+            digest: digest.map(str::to_owned),
+            ..ImageSpec::default()
+        };
+        match (wanted_version(field, &image, default), expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (Err(error), Err(words)) => assert!(error.message.contains(words), "{error:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
 }

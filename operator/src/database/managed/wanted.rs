@@ -86,10 +86,11 @@ impl Managed {
         images::resolve(&self.default_image, self.registry.as_deref(), &image)
     }
 
-    /// Returns whether the release's image is of the wanted version; it may be one by digest.
+    /// Returns whether the release's image is of the wanted version. One that does not say it is
+    /// not used.
     fn default_fits(&self) -> bool {
         let tag = images::version(&self.default_image);
-        major(tag).is_none_or(|default| default == self.version)
+        major(tag) == Some(self.version)
     }
 
     /// Returns the pull policy of the image.

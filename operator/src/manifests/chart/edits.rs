@@ -111,8 +111,19 @@ pub(super) fn marked(mut document: Document) -> Document {
 /// The values of the Deployment.
 pub(super) const DEPLOYMENT: [Edit; 16] = [
     ("  replicas: 2\n", "  replicas: {{ .Values.replicas }}\n"),
-    // Both are among what the helper "placement" writes, for the pods of hooks, too.
-    ("      affinity: '@AFFINITY@'\n", ""),
+    (
+        "      affinity: '@AFFINITY@'\n",
+        "      {{- with .Values.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .Values.topologySpreadConstraints }}
+      topologySpreadConstraints:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+",
+    ),
+    // It is among what the helper "placement" writes, for the pods of hooks, too.
     ("      priorityClassName: '@PRIORITY_CLASS@'\n", ""),
     (
         "  template:\n    metadata:\n",

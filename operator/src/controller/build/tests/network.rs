@@ -20,7 +20,7 @@ use crate::names::Names;
 
 const TARGET: &str = "target";
 /// Ports that are tried at every peer; the last is nobody's.
-const PORTS: [i32; 10] = [53, 80, 443, 4318, 5432, 6432, 6443, 8080, 8443, 9999];
+const PORTS: [i32; 11] = [53, 80, 443, 4318, 5353, 5432, 6432, 6443, 8080, 8443, 9999];
 /// The words of the docs for an address that no policy names.
 const ANYWHERE: &str = "any address";
 
@@ -297,10 +297,10 @@ fn reaches(spec: &Validated, from: &str, to: &str) -> Vec<String> {
 #[test]
 fn a_server_without_traces_needs_no_collector() {
     let spec = validated(json!({"networkPolicy": policy()}));
-    assert_eq!(reaches(&spec, "server", ANYWHERE), ["53"]);
+    assert_eq!(reaches(&spec, "server", ANYWHERE), ["53", "5353"]);
     assert_eq!(
         reaches(&traced(), "server", ANYWHERE),
-        ["4318", "53", "6432"]
+        ["4318", "53", "5353", "6432"]
     );
 }
 
@@ -312,7 +312,10 @@ fn anybody_may_call_the_server_where_no_networks_are_named() {
     for from in ["kube-apiserver", "stranger", ANYWHERE] {
         assert_eq!(reaches(&spec, from, "server"), ["8443"], "{from}");
     }
-    assert_eq!(reaches(&spec, "server", ANYWHERE), ["443", "53", "6443"]);
+    assert_eq!(
+        reaches(&spec, "server", ANYWHERE),
+        ["443", "53", "5353", "6443"]
+    );
 }
 
 #[test]
@@ -343,9 +346,9 @@ fn only_a_backup_has_an_embedded_database_sent() {
 }
 
 #[rstest]
-#[case(json!({"destination": {"pvc": {}}}), &["53"])]
+#[case(json!({"destination": {"pvc": {}}}), &["53", "5353"])]
 #[case(json!({"destination": {"s3": {"bucket": "reports", "credentialsSecretRef": {"name": "s"}}}}),
-    &["443", "53", "6432"])]
+    &["443", "53", "5353", "6432"])]
 fn backups_leave_the_cluster_only_for_a_bucket(#[case] backup: Value, #[case] ports: &[&str]) {
     let mut database = json!({"mode": "Managed"});
     database["backup"] = backup;

@@ -27,7 +27,8 @@ app.kubernetes.io/part-of: reports-server
 {{- $image := index $root.Values.images (index . 1) -}}
 {{- with $root.Values.images.registry | default $image.registry }}{{ trimSuffix "/" . }}/{{ end -}}
 {{- $image.repository -}}
-{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end -}}
+{{- if or $image.tag (not $image.digest) }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end -}}
+{{- with $image.digest }}@{{ . }}{{ end -}}
 {{- end }}
 
 {{/* Name under which Prometheus verifies the certificate of the operator's metrics. */}}
@@ -52,6 +53,11 @@ restartPolicy: Never
 securityContext:
   {{- toYaml $root.Values.podSecurityContext | nindent 2 }}
 {{- include "reports-server-operator.placement" $root }}
+{{- with $root.Values.affinity.nodeAffinity }}
+affinity:
+  nodeAffinity:
+    {{- toYaml . | nindent 4 }}
+{{- end }}
 containers:
 - name: hook
   image: {{ include "reports-server-operator.image" (list $root "operator") | quote }}
@@ -68,7 +74,28 @@ containers:
   terminationMessagePolicy: FallbackToLogsOnError
 {{- end }}
 
-{{/* Where a pod runs, and how its images are pulled. */}}
+{{/* The rule of a NetworkPolicy for DNS, whose pods listen on 5353 on OpenShift. */}}
+{{- define "reports-server-operator.dns" -}}
+# DNS.
+- ports:
+  - port: 53
+    protocol: UDP
+  - port: 53
+    protocol: TCP
+  - port: 5353
+    protocol: UDP
+  - port: 5353
+    protocol: TCP
+{{- end }}
+
+{{/* Labels of the pod of a hook. */}}
+{{- define "reports-server-operator.hookLabels" -}}
+app.kubernetes.io/component: hook
+{{ include "reports-server-operator.extraLabels" . }}
+{{- end }}
+
+{{/* Where a pod may run, and how its images are pulled. What keeps operators apart is not among it: a
+hook would find no node where each has one. */}}
 {{- define "reports-server-operator.placement" }}
 {{- with .Values.images.pullSecrets }}
 imagePullSecrets:
@@ -80,14 +107,6 @@ nodeSelector:
 {{- end }}
 {{- with .Values.tolerations }}
 tolerations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .Values.affinity }}
-affinity:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .Values.topologySpreadConstraints }}
-topologySpreadConstraints:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.priorityClassName }}
