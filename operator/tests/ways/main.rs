@@ -324,7 +324,7 @@ fn values_that_contradict_each_other_are_refused() {
     }
 }
 
-/// What keeps operators apart would leave a hook no node, and the namespace may keep everything from
+/// Rules that keep operators apart would leave a hook no node, and the namespace may keep everything from
 /// everywhere.
 #[test]
 fn hooks_find_a_node_and_reach_the_kube_apiserver() {
