@@ -60,6 +60,7 @@ pub async fn refuse(
     let last = match last_accepted(object, read, refusal) {
         Some(last) => {
             let read = Box::pin(dereference::dereference(&last, ctx)).await?;
+            let last = read.in_force(&last).into_owned();
             Some((last, Dereferenced { kept: true, ..read }))
         }
         None => None,
@@ -142,7 +143,7 @@ async fn renew(
 ) -> Result<Found, Error> {
     let certs = forward::certify(read, spec)?;
     let children = build::build(spec, &certs.material, &ctx.operator);
-    let control_api = apply::keep(&ctx.client, &children).await?;
+    let control_api = apply::keep(&ctx.client, spec, &children).await?;
     let about = object.object_ref(&());
     events::publish(&ctx.publisher, &about, events::certificates(&certs)).await;
     let deployment = read.inside.deployment.clone();

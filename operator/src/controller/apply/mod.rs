@@ -39,7 +39,7 @@ use self::child::{forced, inside, maybe, named, one, pods};
 use super::build::{
     self, Children, Kept, MonitoringKind, ServiceAccountRef, control_api_name, operand_binding,
 };
-use super::validate::{MoveProgress, Validated};
+use super::validate::{MoveProgress, Stage, Validated};
 use super::workload;
 
 #[cfg(test)]
@@ -219,11 +219,22 @@ async fn forget_move(client: &Client, spec: &Validated) -> Result<(), Error> {
     }
 }
 
-/// Applies only what clients depend on: the certificates, and what leads to the server.
+/// Applies only what clients depend on: the certificates, what leads to the server, and where the
+/// reports have moved, what leads pods of before to them.
 ///
 /// # Errors
 /// At the first child that is refused.
-pub async fn keep(client: &Client, children: &Children) -> Result<APIService, Error> {
+pub async fn keep(
+    client: &Client,
+    spec: &Validated,
+    children: &Children,
+) -> Result<APIService, Error> {
+    let between = spec.between.as_ref();
+    if between.is_some_and(|between| between.stage == Stage::Moved)
+        && let Some(order) = &children.database_move
+    {
+        one(&inside(client, order), order).await?;
+    }
     one(&inside(client, &children.ca), &children.ca).await?;
     let serving_cert = &children.serving_cert;
     one(&inside(client, serving_cert), serving_cert).await?;
