@@ -356,6 +356,45 @@ pub fn applier() -> Vec<Reasoned> {
     )]
 }
 
+/// Returns the rights of that Job in the target namespace, where the admission policies demand them
+/// of whoever asks for a server.
+#[must_use]
+pub fn applier_in_target() -> Vec<Reasoned> {
+    vec![
+        rule(
+            "Demanded of whoever asks for a server; nothing is created.",
+            "apps",
+            &["deployments"],
+            &["create"],
+        ),
+        rule(
+            "Demanded of whoever asks for a server; nothing is read.",
+            "",
+            &["secrets"],
+            &["get"],
+        ),
+        rule(
+            "Demanded with tls.mode: CertManager; nothing is created.",
+            "cert-manager.io",
+            &["certificates"],
+            &["create"],
+        ),
+    ]
+}
+
+/// Returns the right of that Job on the account that the `ReportsServer` names: `{{ . }}` in a
+/// template.
+#[must_use]
+pub fn applier_as_account() -> Vec<Reasoned> {
+    let own = rule(
+        "Demanded with server.serviceAccount.name; nobody is impersonated.",
+        "",
+        &["serviceaccounts"],
+        &["impersonate"],
+    );
+    vec![named(own, &["{{ . }}"])]
+}
+
 /// Returns the rights on the reports of the built-in groups.
 #[must_use]
 pub fn reports() -> Vec<Reasoned> {

@@ -324,6 +324,45 @@ fn values_that_contradict_each_other_are_refused() {
     }
 }
 
+/// Otherwise the installation fails by the policies of the same chart.
+#[test]
+fn the_account_that_applies_has_what_the_policies_demand() {
+    let Some(tools) = Tools::find() else { return };
+    let rules = |more: &[&str]| {
+        let values = [
+            "reportsServer.enabled=true",
+            "reportsServer.spec.targetNamespace=reports",
+            "reportsServer.spec.apis[0].group=wgpolicyk8s.io",
+        ];
+        let values = values.iter().chain(more);
+        let arguments: Vec<&str> = values.flat_map(|value| ["--set", value]).collect();
+        let objects = tools.helm_with_hooks(OPERATOR_NAMESPACE, &arguments);
+        let roles = of_kind(&objects, "Role").into_iter();
+        let mut own = roles.filter(|role| role["metadata"]["namespace"] == "reports");
+        own.next().map(|role| role["rules"].clone())
+    };
+    assert_eq!(rules(&[]), None);
+    let policies = "policies.enabled=true";
+    let few = rules(&[policies]).unwrap();
+    let pairs = |rules: &Value| {
+        let rules = rules.as_array().unwrap().iter();
+        let pair = |rule: &Value| (rule["resources"][0].clone(), rule["verbs"][0].clone());
+        rules.map(pair).collect::<Vec<_>>()
+    };
+    let always = [
+        ("deployments", "create"),
+        ("secrets", "get"),
+        ("certificates", "create"),
+    ];
+    let always: Vec<_> = always.map(|(of, verb)| (json!(of), json!(verb))).into();
+    assert_eq!(pairs(&few), always);
+    let account = "reportsServer.spec.server.serviceAccount.name=given";
+    let all = rules(&[policies, account]).unwrap();
+    let right = (json!("serviceaccounts"), json!("impersonate"));
+    assert_eq!(pairs(&all)[3], right);
+    assert_eq!(all[3]["resourceNames"], json!(["given"]));
+}
+
 /// Rules that keep operators apart would leave a hook no node, and the namespace may keep everything from
 /// everywhere.
 #[test]

@@ -115,6 +115,11 @@ fn marks() -> Result<Vec<Mark>, Error> {
     ));
     let applier = rules_to_yaml(&rules::applier())?;
     marks.push(("@APPLIER_RULES@", applier.trim_end().to_owned()));
+    let in_target = rules_to_yaml(&rules::applier_in_target())?;
+    marks.push(("@APPLIER_TARGET_RULES@", in_target.trim_end().to_owned()));
+    let as_account = rules_to_yaml(&rules::applier_as_account())?;
+    let as_account = as_account.trim_start_matches("rules:\n").trim_end();
+    marks.push(("@APPLIER_ACCOUNT_RULE@", as_account.to_owned()));
     Ok(marks)
 }
 
