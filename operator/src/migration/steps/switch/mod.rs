@@ -74,11 +74,16 @@ pub enum SwitchError {
          with the CRDs, and the operator tries again"
     )]
     TakenAway,
+    /// A switch that cannot be given up any more is not completed yet.
+    #[error(
+        "a part of the group is served already, so the APIServices stay, and the switch is tried \
+         again: {0}"
+    )]
+    HalfServed(Box<SwitchError>),
     /// Our server does not answer everywhere.
     #[error(
-        "after {} s the server does not answer for {version} at the kube-apiserver {endpoint}; \
-         the APIServices were given back to the CRDs. Look at the conditions of the APIService \
-         of the control API and at the server's log",
+        "after {} s the server does not answer for {version} at the kube-apiserver {endpoint}; look \
+         at the conditions of the APIService of the control API and at the server's log",
         CONFIRM.as_secs()
     )]
     NotConfirmed {
@@ -148,8 +153,7 @@ pub async fn run(
         .step(StepName::SwitchConfirm, confirm(cx, o, &endpoints))
         .await
     {
-        undo_unopened(cx, o).await?;
-        return Err(error);
+        return Err(give_up(cx, o, error).await?);
     }
     let drained = cx
         .step(
@@ -300,6 +304,19 @@ async fn open(
     try_join_all(raise).await?;
     operations::set_gates(cx, closed, GateState::Open, None).await?;
     Ok(())
+}
+
+/// Gives a switch up after an error, which it returns. Not one that has opened a gate before it was
+/// cut off: what clients have written there is at the server alone, so it can only be completed.
+///
+/// # Errors
+/// See [`undo_unopened`].
+async fn give_up(cx: &Cx, o: &Observed, error: SwitchError) -> Result<SwitchError, WireError> {
+    if o.is_ahead_of_etcd() {
+        return Ok(SwitchError::HalfServed(Box::new(error)));
+    }
+    undo_unopened(cx, o).await?;
+    Ok(error)
 }
 
 /// Gives the APIServices back although they are switched, because nothing was opened: etcd, or the

@@ -163,6 +163,28 @@ async fn the_apiservices_of_crds_are_deleted_for_the_kube_apiserver_to_make_anew
 }
 
 #[tokio::test]
+async fn what_is_served_in_part_is_completed_and_not_given_up() {
+    let not_confirmed = || SwitchError::NotFollowing("policyreports".to_owned());
+    for (gate, opened) in [(GateState::Open, true), (GateState::Held, true)] {
+        let (client, mut server) = pair();
+        let cx = context(&client);
+        let o = Observed {
+            resources: vec![
+                states::resource("policyreports", gate, opened, None),
+                states::resource("clusterpolicyreports", GateState::Held, false, None),
+            ],
+            versions: vec![states::version(Holder::Ours)],
+            ..Observed::default()
+        };
+        let refusing = tokio::spawn(async move { server.refuse_all(500, "InternalError").await });
+        // A request would have failed.
+        let given_up = give_up(&cx, &o, not_confirmed()).await.unwrap();
+        assert!(matches!(given_up, SwitchError::HalfServed(_)), "{given_up}");
+        refusing.abort();
+    }
+}
+
+#[tokio::test]
 async fn lost_watches_are_noted_before_a_drained_switch_is_given_up() {
     let before = before(&Value::Null, &Value::Null);
     let since = Timestamp::UNIX_EPOCH;
