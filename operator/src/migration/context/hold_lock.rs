@@ -6,6 +6,7 @@
 //! them wait for seconds, and copying can wait better than clients can.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
@@ -15,9 +16,25 @@ pub struct HoldLock {
     turn: Arc<Mutex<()>>,
     holder: Arc<watch::Sender<Option<String>>>,
     comparison: Arc<Mutex<()>>,
+    returning: Arc<AtomicUsize>,
 }
 
 impl HoldLock {
+    /// Notes that a group goes back, until the returned value is dropped. All groups have one
+    /// counter: nobody else may raise it meanwhile. The caches of the CRDs have to begin above every
+    /// version that clients hold, and a raise to etcd's revision of now would be above that.
+    #[must_use]
+    pub fn begin_return(&self) -> Return {
+        self.returning.fetch_add(1, Ordering::SeqCst);
+        Return(Arc::clone(&self.returning))
+    }
+
+    /// Returns whether a group goes back.
+    #[must_use]
+    pub fn is_returning(&self) -> bool {
+        self.returning.load(Ordering::SeqCst) > 0
+    }
+
     /// Waits until no other resource is compared, and returns the turn. A holder never waits for it:
     /// whoever has it may be waiting until nobody holds requests.
     pub async fn comparison(&self) -> OwnedMutexGuard<()> {
@@ -50,6 +67,15 @@ impl HoldLock {
     }
 }
 
+/// The way back of a group, see [`HoldLock::begin_return`].
+pub struct Return(Arc<AtomicUsize>);
+
+impl Drop for Return {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// The turn of a group. While it lives, other groups are still.
 pub struct HoldTurn {
     holder: Arc<watch::Sender<Option<String>>>,
@@ -78,6 +104,17 @@ mod tests {
         assert!(hold_lock.wait_for_others("b.io").now_or_never().is_none());
         drop(still);
         hold_lock.wait_for_others("b.io").await;
+    }
+
+    #[test]
+    fn two_groups_may_go_back_at_once() {
+        let hold_lock = HoldLock::default();
+        assert!(!hold_lock.is_returning());
+        let (first, second) = (hold_lock.begin_return(), hold_lock.begin_return());
+        drop(first);
+        assert!(hold_lock.is_returning());
+        drop(second);
+        assert!(!hold_lock.is_returning());
     }
 
     #[tokio::test]

@@ -331,8 +331,12 @@ async fn changed(mut wanted: watch::Receiver<GroupTarget>, current: &GroupTarget
     }
 }
 
-/// Keeps the counter of a group near etcd's revision while nothing else is done.
+/// Keeps the counter of a group near etcd's revision while nothing else is done, and no group goes
+/// back.
 async fn keep_up(cx: &Cx, o: &Observed) -> Result<(), WireError> {
+    if cx.deps.hold_lock.is_returning() {
+        return Ok(());
+    }
     operations::keep_up(cx, o, revisions::known_to(&cx.wire).await?).await
 }
 

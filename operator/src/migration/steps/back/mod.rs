@@ -61,6 +61,7 @@ struct Back<'a> {
 /// See [`BackError`]; carrying it out again goes on.
 pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
     let endpoints = endpoints::discover(&cx.deps.config).await?;
+    let _return = cx.deps.hold_lock.begin_return();
     let back = Back {
         cx,
         o,
