@@ -15,6 +15,7 @@ use crate::cert_manager;
 use crate::controller::build::MonitoringKind;
 use crate::controller::validate::Refusal;
 use crate::database::cloudnativepg;
+use crate::said::is_refused_by_admission;
 
 /// Fields of pods, and the fields of `spec.server` that they are made from.
 const SERVER: [(&str, &str); 6] = [
@@ -39,8 +40,8 @@ impl Error {
             Self::Apply {
                 kind,
                 name,
-                source: kube::Error::Api(status),
-            } if matches!(status.code, 400 | 422) => {
+                source: source @ kube::Error::Api(status),
+            } if matches!(status.code, 400 | 422) || is_refused_by_admission(source) => {
                 let field = field(kind, name, status);
                 let message = format!(
                     "{field}: the kube-apiserver refuses an object that is built from it: {}",
@@ -228,6 +229,21 @@ mod tests {
         let start = format!("{field}: the kube-apiserver refuses");
         assert!(message.starts_with(&start), "{message}");
         assert!(message.ends_with(": no"), "{message}");
+    }
+
+    /// The specification of before stays in force, with its certificates.
+    #[test]
+    fn what_a_quota_refuses_is_refused() {
+        let status: Status = serde_json::from_value(json!({"status": "Failure", "code": 403,
+            "message": "persistentvolumeclaims \"a-backup\" is forbidden: exceeded quota: q"}))
+        .unwrap();
+        let error = Error::Apply {
+            kind: "PersistentVolumeClaim".to_owned(),
+            name: "ns/a-backup".to_owned(),
+            source: kube::Error::Api(status.boxed()),
+        };
+        let message = error.refused().unwrap().message;
+        assert!(message.contains("exceeded quota"), "{message}");
     }
 
     #[test]
