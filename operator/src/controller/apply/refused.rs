@@ -231,7 +231,7 @@ mod tests {
         assert!(message.ends_with(": no"), "{message}");
     }
 
-    /// The specification of before stays in force, with its certificates.
+    /// The last accepted specification stays in force then, and its certificates are renewed.
     #[test]
     fn what_a_quota_refuses_is_refused() {
         let status: Status = serde_json::from_value(json!({"status": "Failure", "code": 403,

@@ -123,28 +123,21 @@ fn wanted_version(
         )));
     }
     let explicit = by_field.or(by_tag);
-    let default = major(images::version(default_image));
     let unknown = |image: &str, remedy: &str| {
-        Err(invalid(format!(
+        invalid(format!(
             "{image} does not say which major version of PostgreSQL it is of: {remedy}"
-        )))
+        ))
     };
     // A wrong guess would start one version on the files of another.
-    let version = match (explicit, default) {
-        _ if default.is_none() && image.tag.is_none() && image.digest.is_none() => {
-            return unknown(
-                &format!("the operator's image {default_image}"),
-                "have RELATED_IMAGE_POSTGRES of the operator name the tag before the digest, as in \
-                 repository:17.11-bookworm@sha256:...",
-            );
-        }
-        (None, _) if image.digest.is_some() || image.tag.is_some() => {
-            return unknown(
-                "spec.images.postgres",
-                "set spec.database.managed.version to it",
-            );
-        }
-        (explicit, default) => explicit.or(default).unwrap_or(SUPPORTED[0].0),
+    let version = if image.tag.is_some() || image.digest.is_some() {
+        let remedy = "set spec.database.managed.version to it";
+        explicit.ok_or_else(|| unknown("spec.images.postgres", remedy))?
+    } else {
+        let own = format!("the operator's image {default_image}");
+        let remedy = "have RELATED_IMAGE_POSTGRES of the operator name the tag before the digest, \
+                      as in repository:17.11-bookworm@sha256:...";
+        let default = major(images::version(default_image));
+        explicit.unwrap_or(default.ok_or_else(|| unknown(&own, remedy))?)
     };
     if version::tag(version).is_none() {
         let known: Vec<String> = SUPPORTED.iter().map(|(v, _)| v.to_string()).collect();

@@ -113,13 +113,15 @@ fn marks() -> Result<Vec<Mark>, Error> {
             .trim_end()
             .to_owned(),
     ));
-    let applier = rules_to_yaml(&rules::applier())?;
-    marks.push(("@APPLIER_RULES@", applier.trim_end().to_owned()));
-    let in_target = rules_to_yaml(&rules::applier_in_target())?;
-    marks.push(("@APPLIER_TARGET_RULES@", in_target.trim_end().to_owned()));
+    for (mark, rules) in [
+        ("@APPLIER_RULES@", rules::applier()),
+        ("@APPLIER_TARGET_RULES@", rules::applier_in_target()),
+    ] {
+        marks.push((mark, rules_to_yaml(&rules)?.trim_end().to_owned()));
+    }
     let as_account = rules_to_yaml(&rules::applier_as_account())?;
-    let as_account = as_account.trim_start_matches("rules:\n").trim_end();
-    marks.push(("@APPLIER_ACCOUNT_RULE@", as_account.to_owned()));
+    let one_more = as_account.trim_start_matches("rules:\n").trim_end();
+    marks.push(("@APPLIER_ACCOUNT_RULE@", one_more.to_owned()));
     Ok(marks)
 }
 

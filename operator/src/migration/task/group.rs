@@ -379,3 +379,26 @@ async fn idle(cx: &Cx, o: &Observed, phase: MigrationPhase, message: String) {
         status.problem = problem;
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+    use crate::migration::context::fixtures::context;
+    use crate::testing::pair;
+
+    #[tokio::test]
+    async fn the_counter_is_left_alone_while_a_group_goes_back() {
+        let (client, mut server) = pair();
+        let cx = context(&client);
+        let o = Observed::default();
+        let back = cx.deps.hold_lock.begin_return();
+        assert!(keep_up(&cx, &o).now_or_never().is_some());
+        drop(back);
+        tokio::select! {
+            _ = keep_up(&cx, &o) => panic!("nobody was asked for etcd's revision"),
+            asked = server.next() => drop(asked),
+        }
+    }
+}
