@@ -17,7 +17,7 @@ use traces::ExportMetrics;
 use crate::api::{Api, Pieces};
 use crate::auth::{Authenticator, Authorizer, FrontProxyConfig, SubjectAccess, TokenAuthenticator};
 use crate::cluster::{
-    self, Attachments, EffectiveDefinitions, KubeWatches, Namespaces, stored_definitions,
+    self, Attachments, EffectiveDefinitions, KubeEtcd, KubeWatches, Namespaces, stored_definitions,
     watch_front_proxy,
 };
 use crate::config::Config;
@@ -129,6 +129,7 @@ async fn open_store(
     let database = options.database.to_string();
     options.history = config.history;
     options.observer = Arc::new(metrics.commits.clone());
+    options.etcd = Arc::new(KubeEtcd::new(config.kubeconfig.clone()));
     let mut probes = None;
     let store = loop {
         let error = match Store::open(options.clone()).await {

@@ -7,6 +7,7 @@ mod auth_config;
 mod client;
 mod crds;
 mod definitions;
+mod etcd;
 mod groups;
 mod namespaces;
 mod persist;
@@ -18,6 +19,7 @@ pub use auth_config::{AUTH_CONFIG_MAP, AUTH_NAMESPACE, watch_front_proxy};
 pub use client::{ClientError, client};
 pub use crds::CrdWatch;
 pub use definitions::{DefinitionStore, Effective, Served, effective};
+pub use etcd::KubeEtcd;
 pub use groups::{
     AUDIT_KEY, ConfigMapRef, Followers, GROUPS_KEY, LOG_LEVEL_KEY, REFUSED_WRITERS_KEY,
     parse_groups, parse_users, watch_groups,

@@ -7,7 +7,7 @@ use crds::control::{GateSpec, ImportBatch, ImportMode, ImportResult};
 use futures::FutureExt;
 
 use super::committer::unavailable;
-use super::engine::{ImportChunk, ImportOutcome};
+use super::engine::{EngineError, ImportChunk, ImportOutcome};
 use super::import_batch::read_batch;
 use super::{Store, StoreError};
 use crate::cache::Resource;
@@ -217,11 +217,16 @@ impl Store {
     /// the database as it was at one moment. Writes go on meanwhile.
     ///
     /// # Errors
-    /// [`StoreError::Refused`] where the reports are in PostgreSQL; [`StoreError::Unavailable`] if
-    /// the copy cannot be written or is damaged.
+    /// [`StoreError::Refused`] where the reports are in PostgreSQL, or the copy is damaged;
+    /// [`StoreError::Unavailable`] if the copy cannot be written.
     pub async fn write_copy(&self, path: &Path) -> Result<(), StoreError> {
         let copied = self.engine().write_copy(path).await;
-        if copied.map_err(unavailable)? {
+        let copied = copied.map_err(|error| match error {
+            // Another try finds the same.
+            EngineError::Corrupt { .. } => StoreError::Refused(error.to_string()),
+            error => unavailable(error),
+        });
+        if copied? {
             return Ok(());
         }
         let why = "the reports are in PostgreSQL, which has backups of its own";

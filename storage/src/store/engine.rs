@@ -230,6 +230,19 @@ pub(crate) trait Engine: Log {
         Ok(())
     }
 
+    /// Returns whether the database was put back to an earlier state while no server looked, and its
+    /// histories are not begun above everything that clients may hold: see
+    /// [`begin_anew`](Self::begin_anew).
+    async fn is_put_back(&self) -> Result<bool, EngineError> {
+        Ok(false)
+    }
+
+    /// Begins the histories of a database that [was put back](Self::is_put_back) anew, above
+    /// everything that clients may hold. The counter had followed etcd's `revision`.
+    async fn begin_anew(&self, _revision: u64) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// Returns whether it keeps projections of objects, so that they have to come with it.
     fn projects(&self) -> bool {
         false

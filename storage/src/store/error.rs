@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{EngineError, OtherDatabase};
+use super::{EngineError, OtherDatabase, RevisionError};
 use crate::model::GroupResource;
 
 /// The reason why the store did not do as asked.
@@ -86,6 +86,17 @@ pub enum OpenError {
         /// The error of the file system.
         source: std::io::Error,
     },
+    /// A database was in use here, and its file is gone.
+    #[error(
+        "{path} is missing or empty, and {mark} says that it was in use: restore a backup, or \
+         delete {mark} to begin with an empty database"
+    )]
+    Lost {
+        /// The database.
+        path: String,
+        /// The mark of a database in use.
+        mark: String,
+    },
     /// The database was made by a newer release.
     #[error("the database is of a newer release ({0}); start that release or a later one")]
     Newer(String),
@@ -125,6 +136,13 @@ pub enum OpenError {
     /// The database does not have the history that it has to have. Nothing was made there.
     #[error(transparent)]
     OtherDatabase(Box<OtherDatabase>),
+    /// The database was put back to an earlier state, and it is not known which versions clients
+    /// hold.
+    #[error(
+        "the database was restored, and the kube-apiserver does not tell etcd's revision, above \
+         which its versions have to begin: {0}"
+    )]
+    Revision(#[source] RevisionError),
     /// The database cannot be opened or read.
     #[error("cannot open the database: {0}; check the volume, or restore it from a backup")]
     Database(#[source] EngineError),
@@ -145,7 +163,7 @@ impl OpenError {
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::BeingFilled(_) | Self::OtherDatabase(_) => true,
+            Self::BeingFilled(_) | Self::OtherDatabase(_) | Self::Revision(_) => true,
             Self::Database(EngineError::Postgres(error)) => error.diagnosis().may_pass(),
             _ => false,
         }

@@ -10,8 +10,6 @@ use super::committer::unavailable;
 use super::handle::WeakStore;
 use super::{Store, StoreError};
 
-/// Changes whose horizons are raised in one transaction.
-const CHUNK: usize = 1000;
 /// Rows dropped in one transaction, texts of reports among them: few enough that writes that come
 /// meanwhile hardly wait longer than for other writes.
 const ROWS: usize = 200;
@@ -62,7 +60,7 @@ impl Store {
             async move {
                 let engine = Arc::clone(&committer.engine);
                 let Some(compaction) = engine
-                    .compactable(before, max_bytes, CHUNK)
+                    .compactable(before, max_bytes, ROWS)
                     .await
                     .map_err(unavailable)?
                 else {

@@ -36,7 +36,9 @@ pub use engine::EngineError;
 pub use error::{OpenError, StoreError};
 pub use handle::{ReadError, Store};
 pub use moving::MoveOptions;
-pub use options::{Database, Observer, PostgresOptions, QueueLimits, StoreOptions};
+pub use options::{
+    Database, Etcd, Observer, PostgresOptions, QueueLimits, RevisionError, StoreOptions,
+};
 pub use postgres::{FoundHistories, OtherDatabase, PostgresError};
 pub use restore::{RestoreError, Vacancy};
 pub use stats::{DatabaseInfo, StoreStats};

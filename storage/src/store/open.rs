@@ -29,7 +29,7 @@ impl Store {
     /// read.
     pub async fn open(options: StoreOptions) -> Result<Self, OpenError> {
         let engine: Arc<dyn Engine> = match &options.database {
-            Database::Sqlite(path) => Arc::new(Sqlite::open(path).await?.not_moved().await?),
+            Database::Sqlite(path) => Arc::new(Sqlite::open_in_use(path).await?.not_moved().await?),
             Database::Postgres(options) => Arc::new(Postgres::open(options).await?),
             Database::Movable(options_of_move) => {
                 let (engine, mover, progress) = moving::open(options_of_move).await?;
@@ -56,6 +56,12 @@ impl Store {
         options: StoreOptions,
         moving: Option<watch::Receiver<moving::Progress>>,
     ) -> Result<Self, OpenError> {
+        if engine.is_put_back().await? {
+            let revision = options.etcd.revision().await;
+            engine
+                .begin_anew(revision.map_err(OpenError::Revision)?)
+                .await?;
+        }
         let shared = Arc::new(Shared {
             applied: AtomicU64::new(0),
             commits: watch::Sender::new(Position::default()),

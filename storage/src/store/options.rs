@@ -29,6 +29,8 @@ pub struct StoreOptions {
     pub indexed_labels: Vec<String>,
     /// The observer of each commit.
     pub observer: Arc<dyn Observer>,
+    /// The etcd of the cluster.
+    pub etcd: Arc<dyn Etcd>,
 }
 
 impl StoreOptions {
@@ -49,6 +51,7 @@ impl StoreOptions {
             queue: QueueLimits::default(),
             indexed_labels: vec![KYVERNO_RESOURCE_UID.to_owned()],
             observer: Arc::new(()),
+            etcd: Arc::new(()),
         }
     }
 }
@@ -151,4 +154,26 @@ pub trait Observer: Send + Sync + 'static {
 /// Observes nothing.
 impl Observer for () {
     fn committed(&self, _: usize, _: Duration, _: bool) {}
+}
+
+/// The cause why etcd's revision is not known.
+pub type RevisionError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The etcd whose revision the counter of a store follows. It is asked at the start on a database that
+/// was put back to an earlier state: clients may hold versions up to its revision.
+#[async_trait::async_trait]
+pub trait Etcd: Send + Sync + 'static {
+    /// Returns the present revision.
+    ///
+    /// # Errors
+    /// If no kube-apiserver tells it.
+    async fn revision(&self) -> Result<u64, RevisionError>;
+}
+
+/// No etcd: the counter follows writes alone.
+#[async_trait::async_trait]
+impl Etcd for () {
+    async fn revision(&self) -> Result<u64, RevisionError> {
+        Ok(0)
+    }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::OpenError;
-use super::sqlite::{FileLock, Sqlite, lock};
+use super::sqlite::{FileLock, Sqlite, is_blank, lock};
 
 /// Ends of the names of the files that SQLite keeps beside a database.
 const BESIDE: [&str; 2] = ["-wal", "-shm"];
@@ -68,7 +68,7 @@ impl Vacancy {
             path: path.to_owned(),
             source,
         };
-        if !path.exists() {
+        if is_blank(path) {
             let held = lock(path).map_err(present)?;
             return Ok(Self::held_by(path, Some(held)));
         }

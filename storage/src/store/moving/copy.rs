@@ -18,9 +18,9 @@ use crate::store::engine::corrupt;
 use crate::store::postgres::moving::{Filling, Fingerprint};
 use crate::store::sqlite::moving::Snapshot;
 
-/// Objects that are copied or compared at a time.
+/// Objects that are copied or compared at a time; fewer where they are large.
 const OBJECTS: usize = 250;
-/// Changes that are copied at a time.
+/// Changes that are copied at a time; fewer where they are large.
 const CHANGES: usize = 500;
 /// Marks and last events that are copied at a time.
 const MARKS: usize = 2_000;
@@ -183,10 +183,13 @@ impl Copier {
         let keys: HashSet<RowKey> = keys.collect();
         let keys: Vec<RowKey> = keys.into_iter().collect();
         self.target.changes(&changes).await?;
-        for some in keys.chunks(OBJECTS) {
-            let rows = snapshot.objects_at(some).await?;
+        let mut rest = keys.as_slice();
+        while !rest.is_empty() {
+            let (rows, looked) = snapshot.objects_at(rest, OBJECTS).await?;
+            let (some, later) = rest.split_at(looked);
             let gone = without(some, &rows);
             self.target.objects(rows, &gone).await?;
+            rest = later;
         }
         self.touched.extend(keys);
         self.copied = last;
@@ -219,9 +222,15 @@ impl Copier {
             let mut after: Option<ObjectKey> = None;
             loop {
                 let here = snapshot.objects(record.id, after.as_ref(), OBJECTS).await?;
+                // The page ends at the same object on both sides; behind the last one here, every
+                // other one is too much.
+                let max = match here.len() {
+                    0 => OBJECTS,
+                    n => n,
+                };
                 let there = self
                     .target
-                    .fingerprints(record.id, after.as_ref(), OBJECTS)
+                    .fingerprints(record.id, after.as_ref(), max)
                     .await?;
                 let last = here.last().map(|row| row.key.1.clone());
                 let there_last = there.last().map(|row| row.0.clone());
@@ -249,10 +258,13 @@ impl Copier {
         for record in &self.records {
             let keys = self.touched.iter().filter(|(id, _)| *id == record.id);
             let keys: Vec<RowKey> = keys.cloned().collect();
-            for keys in keys.chunks(OBJECTS) {
-                let here = snapshot.objects_at(keys).await?;
-                let there = self.target.fingerprints_at(record.id, keys).await?;
+            let mut rest = keys.as_slice();
+            while !rest.is_empty() {
+                let (here, looked) = snapshot.objects_at(rest, OBJECTS).await?;
+                let (some, later) = rest.split_at(looked);
+                let there = self.target.fingerprints_at(record.id, some).await?;
                 differences.extend(differ(record, here, there).await?);
+                rest = later;
             }
             let (objects, versions, marks) = self.target.sums(record.id).await?;
             let in_memory = held.get(&record.id).copied().unwrap_or_default();

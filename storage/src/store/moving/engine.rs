@@ -235,6 +235,14 @@ impl Engine for Movable {
         forward!(self.rejoin(counter))
     }
 
+    async fn is_put_back(&self) -> Result<bool, EngineError> {
+        forward!(self.is_put_back())
+    }
+
+    async fn begin_anew(&self, revision: u64) -> Result<(), EngineError> {
+        forward!(self.begin_anew(revision))
+    }
+
     fn projects(&self) -> bool {
         match &**self.present.load() {
             Present::Sqlite(_) => false,

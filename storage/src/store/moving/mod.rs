@@ -42,7 +42,7 @@ use super::sqlite::Sqlite;
 pub(super) async fn open(
     options: &MoveOptions,
 ) -> Result<(Arc<dyn Engine>, Option<Mover>, watch::Receiver<Progress>), OpenError> {
-    let sqlite = Sqlite::open(&options.file).await?;
+    let sqlite = Sqlite::open_in_use(&options.file).await?;
     let marker = sqlite.marker().await?;
     if let Some((marker, seq)) = marker.and_then(|m| m.moved_at.map(|seq| (m, seq))) {
         sqlite.close().await;

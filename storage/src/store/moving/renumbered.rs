@@ -175,6 +175,14 @@ impl Engine for Renumbered {
         self.engine.rejoin(counter).await
     }
 
+    async fn is_put_back(&self) -> Result<bool, EngineError> {
+        self.engine.is_put_back().await
+    }
+
+    async fn begin_anew(&self, revision: u64) -> Result<(), EngineError> {
+        self.engine.begin_anew(revision).await
+    }
+
     fn projects(&self) -> bool {
         self.engine.projects()
     }

@@ -123,6 +123,14 @@ impl Engine for Postgres {
         rejoin::rejoin(self, counter).await
     }
 
+    async fn is_put_back(&self) -> Result<bool, EngineError> {
+        rejoin::is_put_back(self).await
+    }
+
+    async fn begin_anew(&self, revision: u64) -> Result<(), EngineError> {
+        rejoin::begin_above(self, revision).await
+    }
+
     async fn commit(&self, ops: Vec<Op>) -> Result<Commit<Vec<OpOutcome>>, EngineError> {
         commit::commit(self, ops).await
     }

@@ -3,7 +3,8 @@
 //!
 //! Versions that were served and are gone would be assigned again, to other objects. So the counter
 //! jumps over everything that any server may have served, and every history begins anew behind it:
-//! clients that come with an older version are told that it is gone, and list again.
+//! clients that come with an older version are told that it is gone, and list again. The counter
+//! follows etcd's revision, so it jumps over that as well.
 
 use std::time::Duration;
 
@@ -51,6 +52,7 @@ pub(super) async fn rejoin(engine: &Postgres, counter: u64) -> Result<(), Engine
         );
         begin_anew(&mut tx, above).await?;
     }
+    note_origin(&mut tx).await?;
     finish(engine, tx).await
 }
 
@@ -87,8 +89,7 @@ fn tx_is_behind(tx: &Tx<'_>, counter: u64) -> bool {
     tx.position.counter <= counter
 }
 
-async fn finish(engine: &Postgres, mut tx: Tx<'_>) -> Result<(), EngineError> {
-    note_origin(&mut tx).await?;
+async fn finish(engine: &Postgres, tx: Tx<'_>) -> Result<(), EngineError> {
     let known = engine.lineage.newest();
     engine.lineage.restart(tx.newest());
     // What was stored by a commit that is gone is gone, too.
@@ -103,13 +104,15 @@ async fn finish(engine: &Postgres, mut tx: Tx<'_>) -> Result<(), EngineError> {
 
 /// Looks, at a start, whether another server or timeline is behind the connection than the one that
 /// the cluster was last written by. A server that has just started does not know whether something
-/// is missing; a server that goes on across a failover does, and notes it.
+/// is missing; a server that goes on across a failover does, and notes it. Where none has, the
+/// database counts as [put back](is_put_back).
 pub(super) async fn check_origin(engine: &Postgres) -> Result<(), EngineError> {
     let give_up = Instant::now() + OTHERS_NOTE;
     loop {
         let mut tx = Tx::begin_anywhere(engine).await?;
         let (found, noted) = origins(&tx).await?;
-        if found.is_empty() || noted.is_empty() || found == noted {
+        if !is_other(&found, &noted) {
+            note_origin(&mut tx).await?;
             return finish(engine, tx).await;
         }
         if Instant::now() >= give_up {
@@ -119,13 +122,37 @@ pub(super) async fn check_origin(engine: &Postgres) -> Result<(), EngineError> {
                 "the database is another server or timeline than before; \
                  clients are told to list again, as it may lack the newest changes"
             );
-            let counter = tx.position.counter;
-            begin_anew(&mut tx, counter).await?;
             return finish(engine, tx).await;
         }
         tx.rollback(()).await?;
         sleep(LOOK_AGAIN).await;
     }
+}
+
+/// Returns whether a server or timeline that is known differs from the noted one.
+fn is_other(found: &str, noted: &str) -> bool {
+    !found.is_empty() && !noted.is_empty() && found != noted
+}
+
+/// Returns whether the database is another server or timeline than the noted one. It stays so until
+/// [`begin_above`] notes it.
+pub(super) async fn is_put_back(engine: &Postgres) -> Result<bool, EngineError> {
+    let tx = Tx::begin_anywhere(engine).await?;
+    let (found, noted) = origins(&tx).await?;
+    let rolled_back = tx.rollback(is_other(&found, &noted)).await?;
+    Ok(rolled_back.outcome)
+}
+
+/// Begins every history anew above etcd's `revision`, unless another server has done so.
+pub(super) async fn begin_above(engine: &Postgres, revision: u64) -> Result<(), EngineError> {
+    let mut tx = Tx::begin_anywhere(engine).await?;
+    let (found, noted) = origins(&tx).await?;
+    if is_other(&found, &noted) {
+        let above = tx.position.counter.max(revision);
+        begin_anew(&mut tx, above).await?;
+        note_origin(&mut tx).await?;
+    }
+    finish(engine, tx).await
 }
 
 /// Returns the present server and its timeline, and the noted ones.

@@ -30,10 +30,17 @@ pub(super) async fn compactable(
     .fetch_all(pool)
     .await?;
     let before = epoch_millis(before);
+    let old = match rows.first() {
+        // The clock was set back. A change is no younger than those that came later.
+        Some((.., committed, _)) if *committed > epoch_millis(SystemTime::now()) => {
+            newest_by(pool, before).await?
+        }
+        _ => None,
+    };
     let mut excess = log_bytes.saturating_sub(i64::try_from(max_bytes).unwrap_or(i64::MAX));
     let mut compaction: Option<(u64, BTreeMap<ResourceId, u64>)> = None;
     for (seq, id, rv, effect, committed, bytes) in rows {
-        if committed > before && excess <= 0 {
+        if committed > before && Some(seq) > old && excess <= 0 {
             break;
         }
         excess = excess.saturating_sub(bytes);
@@ -49,6 +56,13 @@ pub(super) async fn compactable(
         seq,
         horizons: horizons.into_iter().collect(),
     }))
+}
+
+/// Returns the newest change that was committed by `before`, in milliseconds since the epoch. It
+/// looks at the whole log.
+async fn newest_by(pool: &SqlitePool, before: i64) -> Result<Option<i64>, EngineError> {
+    let newest = sqlx::query_scalar("SELECT max(seq) FROM changes WHERE committed_at <= ?");
+    Ok(newest.bind(before).fetch_one(pool).await?)
 }
 
 /// Drops changes and raises the horizons to them.

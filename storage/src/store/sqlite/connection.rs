@@ -60,7 +60,8 @@ pub(super) struct Writer {
 impl Writer {
     pub fn new(options: SqliteConnectOptions, connection: SqliteConnection) -> Self {
         Self {
-            options,
+            // A file that is gone meanwhile is not begun anew.
+            options: options.create_if_missing(false),
             connection: Arc::new(Mutex::new(Some(connection))),
         }
     }

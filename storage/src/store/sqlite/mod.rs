@@ -7,6 +7,7 @@ mod compact;
 mod connection;
 mod copying;
 mod import;
+mod mark;
 pub(super) mod moving;
 mod read;
 mod resources;
@@ -24,6 +25,7 @@ use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 
 use self::connection::Writer;
+pub(super) use self::mark::is_blank;
 use super::OpenError;
 use super::engine::{
     Commit, Compaction, DictionaryOf, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op,
@@ -46,6 +48,15 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
+    /// Opens the database of a server as [`open`](Self::open) does, and marks it as in use. Where
+    /// it is marked and nothing is there, it is lost, and no empty one is begun in its place.
+    pub async fn open_in_use(path: &Path) -> Result<Self, OpenError> {
+        mark::check(path)?;
+        let sqlite = Self::open(path).await?;
+        mark::set(path);
+        Ok(sqlite)
+    }
+
     /// Opens the database at `path` and brings its schema up to date.
     pub async fn open(path: &Path) -> Result<Self, OpenError> {
         let lock = lock(path)?;
@@ -167,6 +178,14 @@ impl Engine for Sqlite {
 
     async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {
         Ok(None)
+    }
+
+    async fn is_put_back(&self) -> Result<bool, EngineError> {
+        self.has_put_back().await
+    }
+
+    async fn begin_anew(&self, revision: u64) -> Result<(), EngineError> {
+        self.begin_above(revision).await
     }
 
     async fn commit(&self, ops: Vec<Op>) -> Result<Commit<Vec<OpOutcome>>, EngineError> {

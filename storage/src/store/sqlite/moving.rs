@@ -1,5 +1,7 @@
 //! The reads of a move to another database, as of one moment, and the mark by which it ends.
 
+use futures::TryStreamExt as _;
+use futures::stream::BoxStream;
 use jiff::Timestamp;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite as Driver, Transaction};
@@ -12,6 +14,11 @@ use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord};
 use crate::store::OpenError;
 use crate::store::engine::{Engine as _, EngineError, corrupt};
 use crate::store::moving::rows::{ChangeRow, EventRow, MarkRow, Marker, ObjectRow, RowKey};
+
+/// Bytes of texts after which a page ends: pages of typical reports have fewer.
+const PAGE_BYTES: usize = 8 << 20;
+/// Keys that are looked at before the bytes of a page are counted.
+const KEYS: usize = 10;
 
 /// The database as it is at one moment, however long it is looked at. The write-ahead log grows
 /// meanwhile.
@@ -135,7 +142,8 @@ impl Snapshot {
         Ok(un_db(count))
     }
 
-    /// Returns at most `max` objects of a resource behind `after`, by namespace, then name.
+    /// Returns at most `max` objects of a resource behind `after`, by namespace, then name: fewer
+    /// where their texts are large, but one at least where there is one.
     pub async fn objects(
         &mut self,
         resource: ResourceId,
@@ -151,13 +159,31 @@ impl Snapshot {
         .bind(after.map_or("", ObjectKey::namespace))
         .bind(after.map_or("", ObjectKey::name))
         .bind(limit(max))
-        .fetch_all(&mut *self.0)
-        .await?;
-        rows.iter().map(object).collect()
+        .fetch(&mut *self.0);
+        page(rows, object, |row: &ObjectRow| row.body.len()).await
     }
 
-    /// Returns the objects at some keys, those that are there.
-    pub async fn objects_at(&mut self, wanted: &[RowKey]) -> Result<Vec<ObjectRow>, EngineError> {
+    /// Returns the objects at the first of some keys, those that are there, and the number of these
+    /// keys: about `max`, fewer where the texts are large, but one at least where one is wanted.
+    pub async fn objects_at(
+        &mut self,
+        wanted: &[RowKey],
+        max: usize,
+    ) -> Result<(Vec<ObjectRow>, usize), EngineError> {
+        let (mut rows, mut looked, mut bytes) = (Vec::new(), 0, 0);
+        for some in wanted.chunks(KEYS) {
+            if looked >= max || bytes >= PAGE_BYTES {
+                break;
+            }
+            let found = self.all_at(some).await?;
+            bytes += found.iter().map(|row| row.body.len()).sum::<usize>();
+            looked += some.len();
+            rows.extend(found);
+        }
+        Ok((rows, looked))
+    }
+
+    async fn all_at(&mut self, wanted: &[RowKey]) -> Result<Vec<ObjectRow>, EngineError> {
         let rows = sqlx::query(
             "SELECT o.resource_id, o.namespace, o.name, o.uid, o.rv, o.as_imported, o.labels,
                  o.body
@@ -171,14 +197,15 @@ impl Snapshot {
         rows.iter().map(object).collect()
     }
 
-    /// Returns at most `max` changes behind `seq`, all columns of them.
+    /// Returns at most `max` changes behind `seq`, all columns of them: fewer where their texts are
+    /// large, but one at least where there is one.
     pub async fn changes(&mut self, seq: u64, max: usize) -> Result<Vec<ChangeRow>, EngineError> {
         let rows = sqlx::query("SELECT * FROM changes WHERE seq > ? ORDER BY seq LIMIT ?")
             .bind(db(seq))
             .bind(limit(max))
-            .fetch_all(&mut *self.0)
-            .await?;
-        rows.iter().map(change).collect()
+            .fetch(&mut *self.0);
+        let bytes = |row: &ChangeRow| row.body.as_ref().map_or(0, String::len);
+        page(rows, change, bytes).await
     }
 
     /// Returns the number of changes behind `seq`, and the sum of their versions.
@@ -270,6 +297,23 @@ impl Snapshot {
         let query = sqlx::query_as("SELECT api_group, body FROM definitions ORDER BY api_group");
         Ok(query.fetch_all(&mut *self.0).await?)
     }
+}
+
+/// Returns the first rows, up to the one with which the page has [`PAGE_BYTES`].
+async fn page<T>(
+    mut rows: BoxStream<'_, Result<SqliteRow, sqlx::Error>>,
+    read: fn(&SqliteRow) -> Result<T, EngineError>,
+    bytes_of: fn(&T) -> usize,
+) -> Result<Vec<T>, EngineError> {
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    while bytes < PAGE_BYTES
+        && let Some(row) = rows.try_next().await?
+    {
+        let row = read(&row)?;
+        bytes += bytes_of(&row);
+        page.push(row);
+    }
+    Ok(page)
 }
 
 fn key(row: &SqliteRow) -> Result<RowKey, EngineError> {

@@ -8,8 +8,8 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 
 use super::sqlite::{File, create_for_ever};
-use super::{Bed, item, key};
-use crate::store::{OpenError, RestoreError, Store, StoreOptions, Vacancy};
+use super::{Bed, begins_above_etcd, item, key};
+use crate::store::{OpenError, RestoreError, Store, StoreError, StoreOptions, Vacancy};
 
 /// Makes the database at `path` of a copy.
 async fn restore(copy: &Path, path: &Path, same_cluster: bool) -> Result<u64, RestoreError> {
@@ -63,6 +63,18 @@ async fn a_copy_made_amid_writes_has_all_that_were_answered_before() {
     assert!(written.rv() > counter);
     restored.close().await;
     bed.close().await;
+}
+
+/// The counter of the server that is gone had followed etcd, which wrote more than clients did.
+#[tokio::test]
+async fn a_copy_that_is_put_back_begins_above_etcd() {
+    let (file, other) = (File::new(), File::new());
+    let bed = Bed::serving(&file).await;
+    bed.create("r", "u").await.unwrap();
+    let copy = copied(&bed, &other).await;
+    bed.close().await;
+    restore(&copy, &other.path(), true).await.unwrap();
+    begins_above_etcd(&other).await;
 }
 
 #[rstest::rstest]
@@ -167,6 +179,89 @@ async fn a_database_of_something_else_is_refused() {
         "{error}"
     );
     assert!(!other.path().exists());
+}
+
+/// Changes a database beside its server.
+async fn execute(path: &Path, statement: &'static str) {
+    let mut connection = SqliteConnection::connect(path.to_str().unwrap())
+        .await
+        .unwrap();
+    let done = sqlx::query(statement).execute(&mut connection).await;
+    assert_eq!(done.unwrap().rows_affected(), 1);
+    connection.close().await.unwrap();
+}
+
+/// No server starts with such a text, and SQLite's own checks do not see it.
+#[rstest::rstest]
+#[case::no_frame("UPDATE objects SET body = substr(body, 1, length(body) - 1) WHERE name = 'r'")]
+#[case::another_text("UPDATE objects SET body = '{' WHERE name = 'r'")]
+#[tokio::test]
+async fn a_damaged_text_is_neither_copied_nor_restored(#[case] damage: &'static str) {
+    let (file, other) = (File::new(), File::new());
+    let bed = Bed::serving(&file).await;
+    for name in ["a", "r", "z"] {
+        bed.create(name, "u").await.unwrap();
+    }
+    execute(&file.path(), damage).await;
+    let copy = other.path().with_extension("restoring");
+    let error = bed.store.write_copy(&copy).await.unwrap_err();
+    assert!(matches!(error, StoreError::Refused(_)), "{error}");
+    for part in ["reports.example.io ns/r: its text", "change an annotation"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    // As told.
+    bed.update("r", "u", "b", None).await.unwrap();
+    std::fs::remove_file(&copy).unwrap();
+    bed.store.write_copy(&copy).await.unwrap();
+    bed.close().await;
+
+    execute(&copy, damage).await;
+    let error = restore(&copy, &other.path(), true).await.unwrap_err();
+    assert!(matches!(error, RestoreError::Copy(_)), "{error}");
+    let named = error.to_string().contains("reports.example.io ns/r");
+    assert!(named, "{error}");
+    assert!(!other.path().exists());
+}
+
+/// The newest writes are in the log until it is folded in.
+#[tokio::test]
+async fn a_file_that_was_copied_without_its_log_is_refused() {
+    let (file, other) = (File::new(), File::new());
+    Bed::serving(&file).await.close().await;
+    let bed = Bed::open(&file).await;
+    bed.create("r", "u").await.unwrap();
+    let copy = other.path().with_extension("restoring");
+    std::fs::copy(file.path(), &copy).unwrap();
+    let error = restore(&copy, &other.path(), true).await.unwrap_err();
+    assert!(error.to_string().contains("write-ahead log"), "{error}");
+    assert!(!other.path().exists());
+    bed.close().await;
+}
+
+#[rstest::rstest]
+#[case::missing(false)]
+#[case::empty(true)]
+#[tokio::test]
+async fn a_copy_takes_the_place_of_a_database_that_was_lost(#[case] empty: bool) {
+    let (file, other) = (File::new(), File::new());
+    let bed = Bed::serving(&file).await;
+    bed.create("r", "u").await.unwrap();
+    let copy = copied(&bed, &other).await;
+    bed.close().await;
+    let open = || Store::open(StoreOptions::new(other.path()));
+    open().await.unwrap().close().await;
+    std::fs::remove_file(other.path()).unwrap();
+    if empty {
+        std::fs::write(other.path(), "").unwrap();
+    }
+    // A copy that cannot be used leaves the place as it is.
+    let broken = other.path().with_extension("broken");
+    std::fs::write(&broken, "").unwrap();
+    restore(&broken, &other.path(), true).await.unwrap_err();
+    let error = open().await.unwrap_err();
+    assert!(matches!(error, OpenError::Lost { .. }), "{error}");
+    assert_eq!(restore(&copy, &other.path(), true).await.unwrap(), 1);
+    open().await.unwrap().close().await;
 }
 
 /// A move that was begun before the copy was made belongs to the database that is lost.

@@ -179,6 +179,15 @@ impl Engine for Faulty {
         self.transaction(self.inner.rejoin(counter)).await
     }
 
+    async fn is_put_back(&self) -> Result<bool, EngineError> {
+        self.up()?;
+        self.inner.is_put_back().await
+    }
+
+    async fn begin_anew(&self, revision: u64) -> Result<(), EngineError> {
+        self.transaction(self.inner.begin_anew(revision)).await
+    }
+
     async fn prepare(&self) -> Result<(), EngineError> {
         self.up()?;
         self.inner.prepare().await

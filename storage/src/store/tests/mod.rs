@@ -2,6 +2,7 @@
 //! [`mirror`] compare random histories with a model. Each takes a [`Fixture`], so that another
 //! engine joins by naming its own.
 
+mod compaction;
 mod compression;
 mod copies;
 mod faults;
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::engine::Engine;
 use super::maintenance::History;
-use super::{Store, StoreOptions, Write, WriteError};
+use super::{Etcd, OpenError, RevisionError, Store, StoreOptions, Write, WriteError};
 use crate::cache::{Cursor, Event, EventType, Resource, RingLimits};
 use crate::model::{GroupResource, ObjectKey, ResourceDef, StoredObject};
 
@@ -33,6 +34,38 @@ pub(super) trait Fixture: Send + Sync {
     fn logged(&self, text: &str) -> usize {
         text.len()
     }
+}
+
+/// An etcd at a revision; `None` where no kube-apiserver answers.
+pub(super) struct Revision(pub Option<u64>);
+
+#[async_trait::async_trait]
+impl Etcd for Revision {
+    async fn revision(&self) -> Result<u64, RevisionError> {
+        self.0.ok_or_else(|| "connection refused".into())
+    }
+}
+
+/// Tells how histories begin in a database that was put back: above what clients may hold.
+async fn begins_above_etcd(fixture: &dyn Fixture) {
+    const REVISION: u64 = 50_000_000;
+    let unknown = Bed::beside(fixture.open().await, Revision(None)).await;
+    let error = unknown.err().unwrap();
+    assert!(matches!(error, OpenError::Revision(_)), "{error}");
+    assert!(error.may_pass(), "the server asks again");
+    let known = Bed::beside(fixture.open().await, Revision(Some(REVISION)));
+    let bed = known.await.unwrap();
+    let counter = bed.store.counter();
+    assert!(counter > REVISION + 1000);
+    // A bookmark from before told of etcd's revision at that time.
+    assert!(bed.reports.events_from(REVISION).is_err());
+    assert!(bed.create("later", "u").await.unwrap().rv() > counter);
+    bed.close().await;
+    // Once: the next start has nothing to ask.
+    let again = Bed::beside(fixture.open().await, Revision(None)).await;
+    let again = again.unwrap();
+    assert!(again.reports.events_from(counter).is_ok());
+    again.close().await;
 }
 
 /// A store on a fixture, with its one resource of reports.
@@ -65,14 +98,20 @@ impl Bed {
     }
 
     pub async fn on(engine: Arc<dyn Engine>) -> Self {
+        Self::beside(engine, Revision(Some(0))).await.unwrap()
+    }
+
+    /// Opens a store in a cluster with an etcd.
+    pub async fn beside(engine: Arc<dyn Engine>, etcd: Revision) -> Result<Self, OpenError> {
         let options = StoreOptions {
             ring: RING,
             indexed_labels: vec!["app".to_owned()],
+            etcd: Arc::new(etcd),
             ..StoreOptions::new("unused")
         };
-        let store = Store::start(engine, options).await.unwrap();
+        let store = Store::start(engine, options).await?;
         let reports = store.ensure_resource(def()).await.unwrap();
-        Self { store, reports }
+        Ok(Self { store, reports })
     }
 
     /// Returns a store whose gate is open.

@@ -12,7 +12,9 @@ use super::{Bed, Fixture, compression, key, report, reports, suite};
 use crate::model::packed;
 use crate::store::engine::Engine;
 use crate::store::sqlite::Sqlite;
-use crate::store::{OpenError, Store, StoreError, StoreOptions, Write, WriteError};
+use crate::store::{
+    Database, MoveOptions, OpenError, Store, StoreError, StoreOptions, Write, WriteError,
+};
 
 /// A file in a directory of its own.
 pub(super) struct File {
@@ -120,6 +122,105 @@ async fn a_newer_database_and_one_that_is_none_are_refused() {
         .await
         .unwrap_err();
     assert!(matches!(error, OpenError::Database(_)), "{error}");
+}
+
+#[rstest::rstest]
+#[tokio::test]
+async fn a_database_that_is_lost_is_not_begun_anew(
+    #[values(false, true)] empty: bool,
+    #[values(false, true)] movable: bool,
+) {
+    let file = File::new();
+    let open = || {
+        let database = if movable {
+            let orders = file.dir.path().join("move");
+            Database::Movable(MoveOptions::new(file.path(), orders))
+        } else {
+            Database::Sqlite(file.path())
+        };
+        Store::open(StoreOptions::on(database))
+    };
+    for _ in 0..2 {
+        open().await.unwrap().close().await;
+    }
+    std::fs::remove_file(file.path()).unwrap();
+    if empty {
+        std::fs::write(file.path(), "").unwrap();
+    }
+    let error = open().await.unwrap_err();
+    assert!(matches!(error, OpenError::Lost { .. }), "{error}");
+    assert!(!error.may_pass());
+    let mark = file.dir.path().join("reports.db.in-use");
+    let remedy = format!("delete {}", mark.display());
+    assert!(error.to_string().contains(&remedy), "{error}");
+    // As told.
+    std::fs::remove_file(mark).unwrap();
+    open().await.unwrap().close().await;
+}
+
+/// The server connects anew after an error.
+#[tokio::test]
+async fn a_file_that_is_gone_is_not_begun_anew_while_it_is_served() {
+    let file = File::new();
+    let bed = Bed::serving(&file).await;
+    let mut other = SqliteConnection::connect(file.path().to_str().unwrap())
+        .await
+        .unwrap();
+    sqlx::query(
+        "CREATE TRIGGER refuse BEFORE INSERT ON objects
+         BEGIN SELECT raise(ABORT, 'refused'); END",
+    )
+    .execute(&mut other)
+    .await
+    .unwrap();
+    other.close().await.unwrap();
+    for end in ["", "-wal", "-shm"] {
+        std::fs::remove_file(file.dir.path().join(format!("reports.db{end}"))).unwrap();
+    }
+    for _ in 0..2 {
+        bed.create("r", "u").await.unwrap_err();
+    }
+    assert!(!file.path().exists());
+    bed.close().await;
+}
+
+/// Creates a report with a text of somewhat more than 1 MiB.
+pub(super) async fn create_large(bed: &Bed, name: &str) {
+    let mut object = report(name, "u", "a");
+    object["results"][0]["message"] = "x".repeat(1 << 20).into();
+    let key = key(name);
+    bed.write(Write::Create { key, object }).await.unwrap();
+}
+
+/// A move reads pages of the database, and holds one in memory.
+#[tokio::test]
+async fn a_page_ends_where_its_texts_are_large() {
+    let file = File::new();
+    let bed = Bed::serving(&file).await;
+    let id = bed.reports.record().id;
+    for n in 0..12 {
+        create_large(&bed, &format!("r{n}")).await;
+    }
+    bed.close().await;
+    let sqlite = Sqlite::open(&file.path()).await.unwrap();
+    let mut snapshot = sqlite.snapshot().await.unwrap();
+    let (mut after, mut pages, mut keys) = (None, Vec::new(), Vec::new());
+    loop {
+        let page = snapshot.objects(id, after.as_ref(), 250).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(last.key.1.clone());
+        pages.push(page.len());
+        keys.extend(page.into_iter().map(|row| row.key));
+    }
+    assert_eq!(pages, [8, 4]);
+    assert_eq!(snapshot.changes(0, 500).await.unwrap().len(), 8);
+    assert_eq!(snapshot.changes(8, 500).await.unwrap().len(), 4);
+    let (rows, looked) = snapshot.objects_at(&keys, 250).await.unwrap();
+    assert_eq!((rows.len(), looked), (10, 10));
+    let (rows, looked) = snapshot.objects_at(&keys[10..], 250).await.unwrap();
+    assert_eq!((rows.len(), looked), (2, 2));
+    drop(snapshot);
+    sqlite.close().await;
 }
 
 #[tokio::test]

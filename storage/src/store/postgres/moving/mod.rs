@@ -238,7 +238,12 @@ impl Filling {
 
     /// Opens the cluster: see [`Postgres::open_move`].
     pub async fn open(&self) -> Result<bool, EngineError> {
-        self.engine.open_move(&self.source, self.attempt).await
+        let open = self.engine.open_move(&self.source, self.attempt).await?;
+        // The server goes on, and its counter is known there.
+        if open && rejoin::is_put_back(&self.engine).await? {
+            rejoin::begin_above(&self.engine, 0).await?;
+        }
+        Ok(open)
     }
 
     /// Returns the attempt that fills the cluster.

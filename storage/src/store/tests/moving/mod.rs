@@ -12,6 +12,7 @@ use home::{Home, SERVER, reached, state, watcher, writer};
 use pgtest::{Postgres, PostgresOptions, Proxy};
 use rstest::rstest;
 
+use super::sqlite::create_large;
 use super::{Bed, Fixture, Seen, item, key, reports, seen, suite};
 use crate::store::engine::Engine;
 use crate::store::{Database, MoveOptions, OpenError, Store, StoreOptions, moving};
@@ -81,6 +82,23 @@ async fn writers_and_watchers_do_not_notice() {
     assert_eq!(state(&again), state(&other));
     again.close().await;
     other.close().await;
+}
+
+/// Pages end by their bytes, at the same object on both sides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_reports_are_moved_in_small_pages() {
+    let home = Home::new();
+    let bed = home.serving().await;
+    for n in 0..20 {
+        create_large(&bed, &format!("large-{n}")).await;
+    }
+    let expected = state(&bed);
+    home.ask();
+    reached(&bed.store, MovePhase::Moved).await;
+    let other = Home::bed(home.other().await.unwrap()).await;
+    assert_eq!(state(&other), expected);
+    other.close().await;
+    bed.close().await;
 }
 
 /// The memory of a mirror is moved as well: marks, last events, versions, horizon.

@@ -6,9 +6,12 @@ use std::time::Duration;
 use crds::control::{GateSpec, GateState, ImportMode, ImportType};
 use futures::future::join_all;
 use pgtest::Timeline;
+use tempfile::TempDir;
 
 use super::super::faults::{Fault, FaultyFixture, Trigger};
-use super::super::{Bed, Seen, brief, compression, item, key, next, reports, seen};
+use super::super::{
+    Bed, Seen, begins_above_etcd, brief, compression, item, key, next, reports, seen,
+};
 use super::Cluster;
 use crate::cache::EventType;
 use crate::model::GroupResource;
@@ -295,15 +298,35 @@ async fn a_recovery_that_fails_is_carried_on() {
     put_back(Fault::Objects).await;
 }
 
-async fn put_back(fault: Fault) {
+/// Returns a server of its own, which can be put back, a cluster on it, and the directory that names
+/// it.
+async fn restorable() -> (pgtest::Postgres, Cluster, TempDir) {
     let postgres = pgtest::Postgres::start(pgtest::PostgresOptions::quick())
         .await
         .unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    postgres.params().write(dir.path()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    postgres.params().write(directory.path()).unwrap();
     let cluster = Cluster {
-        options: PostgresOptions::new(dir.path(), "restored"),
+        options: PostgresOptions::new(directory.path(), "restored"),
     };
+    (postgres, cluster, directory)
+}
+
+/// No server has gone on across the restore, to know what is missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_was_put_back_while_no_server_looked_begins_above_etcd() {
+    let (postgres, cluster, _dir) = restorable().await;
+    let bed = Bed::serving(&cluster).await;
+    bed.create("kept", "u").await.unwrap();
+    let backup = postgres.backup().await.unwrap();
+    bed.create("lost", "u").await.unwrap();
+    bed.close().await;
+    postgres.restore(&backup, Timeline::New).await.unwrap();
+    begins_above_etcd(&cluster).await;
+}
+
+async fn put_back(fault: Fault) {
+    let (postgres, cluster, _dir) = restorable().await;
     let trigger = Trigger::default();
     let faulty = FaultyFixture {
         inner: &cluster,
