@@ -68,7 +68,7 @@ pub async fn observe(
     target: &GroupTarget,
 ) -> Result<Observed, ObserveError> {
     let group = target.group.as_str();
-    let (crds, api_services, stored, reverted) = tokio::try_join!(
+    let (crds, api_services, stored, reverted, copied_from) = tokio::try_join!(
         crds(client, group),
         api_services(client, group),
         stored(control, group),
@@ -77,6 +77,10 @@ pub async fn observe(
                 .get(&reverted(group))
                 .await
                 .map_err(cluster("the operator's notes"))
+        },
+        async {
+            let copied_from = notes.get(&origin::key(group)).await;
+            copied_from.map_err(cluster("the operator's notes"))
         },
     )?;
     let import = imported(notes, target).await?;
@@ -90,7 +94,8 @@ pub async fn observe(
     } else {
         Vec::new()
     };
-    let notes = notes_of(&wanted);
+    let mut notes = notes_of(&wanted);
+    notes.pruned_at = origin::pruned_at(copied_from.as_deref(), &notes);
     let predecessor = predecessor(&wanted, target);
     Ok(Observed {
         resources,
@@ -239,7 +244,9 @@ fn versions(
         .map(|version| {
             let api_service = find(&version);
             let holder = apiservice::holder(api_service.as_ref(), &target.service);
+            // Without an authority there is nothing to bring it up to date with.
             let outdated = holder == Holder::Ours
+                && !target.ca_bundle.is_empty()
                 && api_service.as_ref().is_some_and(|a| {
                     apiservice::is_outdated(a, &target.service, &target.ca_bundle)
                 });
@@ -295,6 +302,7 @@ fn notes_of(versions: &[Version]) -> Notes {
         can_return: annotation(TAKEN_SPEC).is_some(),
         switched_at: time(SWITCHED_AT),
         pruned_at: time(PRUNED_AT),
+        was_pruned: annotation(PRUNED_AT).is_some(),
         etcd_bytes: annotation(ETCD_BYTES)
             .and_then(|v| v.parse().ok())
             .unwrap_or_default(),

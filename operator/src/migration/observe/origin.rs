@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use super::state::Observed;
+use super::state::{Notes, Observed};
 use crate::migration::cluster::control::retry;
 use crate::migration::cluster::door::crd_path;
 use crate::migration::cluster::wire::WireError;
@@ -50,7 +51,8 @@ impl From<WireError> for OriginError {
 }
 
 /// Returns the key of the note with the CRDs from which a group was copied.
-fn key(group: &str) -> String {
+#[must_use]
+pub fn key(group: &str) -> String {
     format!("copied-from.{group}")
 }
 
@@ -88,6 +90,19 @@ pub async fn note_written_back(cx: &Cx, o: &Observed) -> Result<(), OriginError>
         set(cx, &key, Some(&uids(o))).await?;
     }
     Ok(())
+}
+
+/// Returns the time at which the copies of a group that the server serves were pruned. The
+/// annotations of its APIServices have it, unless somebody took these away since; `copied_from`, the
+/// note about its CRDs, tells whether it is still so. A way back that is given up has made copies
+/// again.
+#[must_use]
+pub fn pruned_at(copied_from: Option<&str>, notes: &Notes) -> Option<Timestamp> {
+    match copied_from {
+        Some(PRUNED) => notes.pruned_at.or(notes.switched_at),
+        Some(_) => None,
+        None => notes.pruned_at,
+    }
 }
 
 /// Returns the uids of the CRDs of a group, by name of the resource, as JSON.
@@ -204,6 +219,26 @@ mod tests {
     fn a_crd_whose_copies_were_pruned_tells_nothing() {
         let same = crd(&json!({"uid": "a"}));
         assert!(!is_origin(Some(PRUNED), "rs.g", Some(&same)));
+    }
+
+    #[rstest]
+    #[case::in_both(Some(PRUNED), Some(1), Some(1))]
+    #[case::the_annotation_was_taken_away(Some(PRUNED), None, Some(2))]
+    #[case::a_way_back_that_was_given_up_has_made_copies(Some(r#"{"rs.g": "a"}"#), Some(1), None)]
+    #[case::never(Some(r#"{"rs.g": "a"}"#), None, None)]
+    #[case::noted_by_an_earlier_release(None, Some(1), Some(1))]
+    fn the_note_tells_whether_etcd_has_copies(
+        #[case] copied_from: Option<&str>,
+        #[case] annotated: Option<i64>,
+        #[case] expected: Option<i64>,
+    ) {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let notes = Notes {
+            pruned_at: annotated.map(at),
+            switched_at: Some(at(2)),
+            ..Notes::default()
+        };
+        assert_eq!(pruned_at(copied_from, &notes), expected.map(at));
     }
 
     #[tokio::test]

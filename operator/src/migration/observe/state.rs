@@ -133,6 +133,15 @@ impl Resource {
         self.gate() == GateState::Closed && self.stored.status.objects > 0
     }
 
+    /// Returns whether the server was never given anything of it: not even what a mirror of an empty
+    /// collection tells.
+    #[must_use]
+    pub fn is_unknown_to_server(&self) -> bool {
+        let status = &self.stored.status;
+        let horizon = status.horizon.parse::<u64>().unwrap_or_default();
+        status.objects == 0 && status.mirrored_resource_version.is_empty() && horizon <= 1
+    }
+
     /// Returns whether its gate is not open but was, so that it only has to be opened again: there
     /// is nothing in etcd that the server would still have to copy.
     #[must_use]
@@ -198,6 +207,9 @@ pub struct Notes {
     pub switched_at: Option<Timestamp>,
     /// The time at which the copies in etcd were deleted.
     pub pruned_at: Option<Timestamp>,
+    /// True when they were pruned once since the switch: a way back that was given up may have made some
+    /// again, and what etcd has is not all there was.
+    pub was_pruned: bool,
     /// Size of the objects in etcd at the switch.
     pub etcd_bytes: u64,
     /// The server that the group was taken over from, as `namespace/name` of its Service.

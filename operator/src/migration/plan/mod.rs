@@ -157,7 +157,7 @@ fn served(o: &Observed, target: &GroupTarget) -> Decision {
                 return wait(StepName::SwitchConfirm, database_lost());
             }
             (false, false) => Action::Register,
-            (false, true) if o.notes.pruned_at.is_some() => {
+            (false, true) if o.notes.pruned_at.is_some() || o.notes.was_pruned => {
                 return wait(StepName::SwitchConfirm, database_lost());
             }
             (false, true) => Action::Switch(SwitchFrom::Confirm),

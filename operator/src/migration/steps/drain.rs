@@ -1,8 +1,8 @@
 //! Step 4d: the end of the old watches. It tells that no write to the CRDs is under way any more, and
 //! whether the mirrors have all of them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crds::control::GateState;
@@ -39,9 +39,17 @@ pub const UNSEEN_MARGIN: u64 = 10_000;
 pub struct Probe {
     /// Name of the stored resource.
     resource: String,
-    /// Newest version of an event.
-    newest: Arc<AtomicU64>,
+    told: Arc<Told>,
     task: JoinHandle<()>,
+}
+
+/// The facts that a probe was told.
+#[derive(Default)]
+struct Told {
+    /// Newest version of an event.
+    newest: AtomicU64,
+    /// The end of the watch, and whether the kube-apiserver has ended it cleanly.
+    end: OnceLock<(Instant, bool)>,
 }
 
 impl Drop for Probe {
@@ -50,12 +58,18 @@ impl Drop for Probe {
     }
 }
 
-/// Returns the newest version that the probes of a resource were told of.
-fn newest(probes: &[Probe], resource: &str) -> u64 {
+/// Returns the newest version that the probes of a resource were told of. `None` where that does not
+/// say what was written: there is none, or one was cut, or had ended before the door was opened.
+fn newest(probes: &[Probe], resource: &str, door_opened: Instant) -> Option<u64> {
     let of = probes.iter().filter(|probe| probe.resource == resource);
-    of.map(|probe| probe.newest.load(Ordering::Acquire))
-        .max()
-        .unwrap_or_default()
+    let told = of.map(|Probe { told, .. }| {
+        let whole = match told.end.get() {
+            Some((at, clean)) => *clean && *at >= door_opened,
+            None => true,
+        };
+        whole.then(|| told.newest.load(Ordering::Acquire))
+    });
+    told.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
 /// Opens one watch for every CRD at every kube-apiserver, from the position of its mirror.
@@ -79,19 +93,25 @@ async fn open_probe(
     uri: String,
 ) -> Result<Probe, WireError> {
     let mut stream = endpoint.wire.watch(&uri).await?;
-    let newest = Arc::<AtomicU64>::default();
-    let told = Arc::clone(&newest);
+    let told = Arc::<Told>::default();
+    let noted = Arc::clone(&told);
     let task = tokio::spawn(async move {
-        while let Ok(Some(event)) = stream.next().await {
-            if event.type_ != "BOOKMARK" {
-                let version = pages::version(&event.object).unwrap_or_default();
-                told.fetch_max(version, Ordering::AcqRel);
+        let clean = loop {
+            match stream.next().await {
+                Ok(None) => break true,
+                Ok(Some(event)) if event.type_ == "BOOKMARK" => {}
+                Ok(Some(event)) if event.type_ != "ERROR" => {
+                    let version = pages::version(&event.object).unwrap_or_default();
+                    noted.newest.fetch_max(version, Ordering::AcqRel);
+                }
+                Ok(Some(_)) | Err(_) => break false,
             }
-        }
+        };
+        noted.end.get_or_init(|| (Instant::now(), clean));
     });
     Ok(Probe {
         resource,
-        newest,
+        told,
         task,
     })
 }
@@ -99,7 +119,7 @@ async fn open_probe(
 /// The result of the drain.
 pub struct Drained {
     /// True when some mirror may lack events: it was not ended cleanly by the drain, or did not
-    /// run. One whose watch is still open has all there is.
+    /// run, or no other watch tells what it had to get.
     pub lost: bool,
     /// The distance above etcd's revision at which the floor has to be.
     pub margin: u64,
@@ -112,7 +132,7 @@ impl Drained {
         let late = (self.margin == LATE_MARGIN)
             .then_some("not all watches on the CRDs had ended when the server began to answer");
         let recovered = self.lost.then_some(
-            "the mirrors had not received all, and what the server lacked was read from etcd",
+            "the mirrors may not have received all, and what the server lacked was read from etcd",
         );
         let why: Vec<&str> = late.into_iter().chain(recovered).collect();
         (!why.is_empty()).then(|| why.join("; "))
@@ -160,18 +180,16 @@ pub async fn drain(
             .running
             .get(resource.name())
             .map(|r| r.mirror.progress());
-        let newest = newest(&probes, resource.name());
-        if progress
-            .as_ref()
-            .is_some_and(|p| is_whole(p, opened, newest))
-        {
+        let newest = newest(&probes, resource.name(), opened);
+        let whole = progress.as_ref().zip(newest);
+        if whole.is_some_and(|(p, newest)| is_whole(p, opened, newest)) {
             continue;
         }
         lost = true;
         tracing::warn!(
             resource = resource.name(),
             ?progress,
-            newest,
+            ?newest,
             "the mirror may lack events; what the server lacks is fetched from etcd"
         );
     }
@@ -189,7 +207,7 @@ fn is_whole(progress: &mirror::Progress, door_opened: Instant, newest: u64) -> b
         return false;
     }
     match progress.watch {
-        WatchState::Live => progress.failure.is_none(),
+        WatchState::Live => progress.failure.is_none() && progress.position >= progress.received,
         WatchState::Ended { clean, at } => {
             clean && at >= door_opened && progress.finished && progress.failure.is_none()
         }
@@ -245,6 +263,42 @@ mod tests {
         let mut failed = progress(ended(true, later), true);
         failed.failure = Some("503".to_owned());
         assert!(!is_whole(&failed, opened, 0));
+    }
+
+    #[tokio::test]
+    async fn only_probes_that_the_drain_has_ended_tell_what_was_written() {
+        let opened = Instant::now();
+        let earlier = opened.checked_sub(Duration::from_millis(1)).unwrap();
+        let probe = |version, end: Option<(Instant, bool)>| Probe {
+            resource: "a".to_owned(),
+            told: Arc::new(Told {
+                newest: AtomicU64::new(version),
+                end: end.map(OnceLock::from).unwrap_or_default(),
+            }),
+            task: tokio::spawn(async {}),
+        };
+        let mut probes = vec![probe(7, None), probe(9, Some((opened, true)))];
+        assert_eq!(newest(&probes, "a", opened), Some(9));
+        assert_eq!(newest(&probes, "b", opened), None);
+        for end in [(opened, false), (earlier, true)] {
+            probes.push(probe(8, Some(end)));
+            assert_eq!(newest(&probes, "a", opened), None);
+            probes.pop();
+        }
+    }
+
+    #[test]
+    fn a_mirror_that_still_follows_is_whole_when_all_is_durable() {
+        let opened = Instant::now();
+        let mut progress = mirror::Progress {
+            watch: WatchState::Live,
+            received: 7,
+            position: 6,
+            ..mirror::Progress::default()
+        };
+        assert!(!is_whole(&progress, opened, 0));
+        progress.position = 7;
+        assert!(is_whole(&progress, opened, 0));
     }
 
     #[test]

@@ -296,7 +296,11 @@ async fn register(cx: &Cx, o: &Observed) -> Result<(), ActError> {
         forgotten.map_err(|e| ActError::Notes(Box::new(e)))?;
     }
     let endpoints = endpoints::discover(&cx.deps.config).await?;
-    let revision = revisions::newest(&endpoints).await?;
+    let mut revision = revisions::newest(&endpoints).await?;
+    if o.any_ours() && o.resources.iter().all(|r| r.gate() != GateState::Open) {
+        // The database that served it is lost.
+        revision += recover::LOST_MARGIN;
+    }
     if !o.any_ours() {
         // Copied from a CRD that was deleted since, and its reports with it.
         for resource in o.resources.iter().filter(|r| r.is_copy()) {

@@ -100,9 +100,10 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<Pruned, PruneError> {
 /// # Errors
 /// If it cannot be written; carrying it out again is harmless.
 pub async fn mark(cx: &Cx, o: &Observed) -> Result<(), PruneError> {
-    origin::note_pruned(cx).await?;
     let now = Timestamp::now().to_string();
     operations::annotate(cx, o, &BTreeMap::from([(PRUNED_AT.to_owned(), now)])).await?;
+    // Last, because it decides.
+    origin::note_pruned(cx).await?;
     Ok(())
 }
 

@@ -17,14 +17,20 @@ use crate::migration::cluster::door;
 use crate::migration::cluster::door::objects::VERSION;
 use crate::migration::cluster::endpoints::Endpoints;
 use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
+use crate::migration::cluster::revisions;
 use crate::migration::cluster::wire::{Wire, WireError, collection, object};
 use crate::migration::cluster::{deletion, operations};
 use crate::migration::context::Cx;
 use crate::migration::observe::origin::{self, OriginError};
 use crate::migration::observe::state::{Crd, Observed, Resource};
+use crate::migration::plan::action::SwitchFrom;
 
 /// The time for which a batch is tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// The distance above etcd's revision at which the history of a lost database begins anew. Its
+/// counter followed the revision, and was ahead of it by what clients had written in a burst.
+pub const LOST_MARGIN: u64 = 1_000_000;
 
 /// The reason why the server could not be brought up to etcd.
 #[derive(Debug, thiserror::Error)]
@@ -44,12 +50,45 @@ pub enum RecoverError {
 ///
 /// # Errors
 /// See [`RecoverError`]; the gates stay held.
-pub async fn recover(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), RecoverError> {
+pub async fn recover(
+    cx: &Cx,
+    o: &Observed,
+    endpoints: &Endpoints,
+    from: SwitchFrom,
+) -> Result<(), RecoverError> {
     door::await_open(cx, o, &endpoints.all).await?;
     for (resource, crd) in o.crds().filter(|(r, _)| r.gate() != GateState::Open) {
-        one(cx, resource, crd, endpoints).await?;
+        let horizon = if is_put_back(resource, from) {
+            Some(above_clients(cx, o, resource, endpoints).await?)
+        } else {
+            None
+        };
+        one(cx, resource, crd, endpoints, horizon).await?;
     }
     Ok(())
+}
+
+/// Returns whether the server does not know of a switch that has held the resource's requests: its
+/// database is lost, or is that of a time before. Clients may hold versions of what it has served since
+/// then.
+fn is_put_back(resource: &Resource, from: SwitchFrom) -> bool {
+    let status = &resource.stored.status;
+    from == SwitchFrom::Confirm && resource.gate() == GateState::Closed && !status.opened
+}
+
+/// Returns a version above all that clients may hold. Where the server serves another resource of the
+/// group, its database is the one that it had, and the counter is such a version.
+async fn above_clients(
+    cx: &Cx,
+    o: &Observed,
+    resource: &Resource,
+    endpoints: &Endpoints,
+) -> Result<u64, WireError> {
+    let counter = cx.control.raise_floor(resource.name(), 0, PATIENCE).await?;
+    if o.resources.iter().any(|r| r.gate() == GateState::Open) {
+        return Ok(counter);
+    }
+    Ok(revisions::newest(endpoints).await?.max(counter) + LOST_MARGIN)
 }
 
 async fn one(
@@ -57,6 +96,7 @@ async fn one(
     resource: &Resource,
     crd: &Crd,
     endpoints: &Endpoints,
+    horizon: Option<u64>,
 ) -> Result<(), RecoverError> {
     let endpoint = endpoints.all.first().ok_or(RecoverError::NoEndpoint)?;
     let items = cx
@@ -64,8 +104,8 @@ async fn one(
         .digest(resource.name(), DigestSet::Objects)
         .await?;
     let mut server: Snapshot = items.into_iter().map(diff::of_digest).collect();
-    // Without any object there is no watch that could resume, so there are no events to make up.
-    let afresh = server.is_empty();
+    // No watch resumes on a server that was never given anything, so what it is given is no event.
+    let afresh = server.is_empty() && resource.is_unknown_to_server();
     let path = collection(&cx.target.group, VERSION, resource.plural());
     let version = crd.read_version().unwrap_or_default();
     let api_version = format!("{}/{version}", cx.target.group);
@@ -77,6 +117,9 @@ async fn one(
     };
     let mut events = Vec::new();
     let mut listed = 0;
+    if let Some(horizon) = horizon {
+        sender.begin(horizon).await?;
+    }
     while let Some(page) = pages.next().await? {
         listed = page.version;
         for item in page.items {
@@ -198,11 +241,22 @@ impl Sender<'_> {
         let Some((batch, _)) = self.batcher.take() else {
             return Ok(());
         };
-        retry(PATIENCE, || {
-            self.cx.control.import(self.resource.name(), &batch)
+        self.send(&batch).await
+    }
+
+    /// Tells the server from which version on watches can resume.
+    async fn begin(&self, horizon: u64) -> Result<(), WireError> {
+        let horizon = Some(horizon.to_string());
+        self.send(&ImportBatch {
+            horizon,
+            ..batch(ImportMode::Mirror, Vec::new())
         })
         .await
-        .map(drop)
+    }
+
+    async fn send(&self, batch: &ImportBatch) -> Result<(), WireError> {
+        let import = || self.cx.control.import(self.resource.name(), batch);
+        retry(PATIENCE, import).await.map(drop)
     }
 }
 
@@ -220,7 +274,48 @@ pub fn batch(mode: ImportMode, items: Vec<ImportItem>) -> ImportBatch {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
+    use crate::migration::plan::tests as states;
+
+    /// An informer of an empty collection resumes across the switch, and has to be told of what was
+    /// created just before.
+    #[rstest]
+    #[case::its_database_was_lost("1", "", 0, true)]
+    #[case::a_mirror_found_nothing("700", "", 0, false)]
+    #[case::a_mirror_was_told_that_nothing_happens("1", "700", 0, false)]
+    #[case::it_has_objects("1", "", 5, false)]
+    fn only_a_server_that_was_never_told_anything_is_filled_without_events(
+        #[case] horizon: &str,
+        #[case] mirrored: &str,
+        #[case] objects: u64,
+        #[case] expected: bool,
+    ) {
+        let mut resource = states::resource("rs", GateState::Held, false, None);
+        let status = &mut resource.stored.status;
+        status.horizon = horizon.to_owned();
+        status.mirrored_resource_version = mirrored.to_owned();
+        status.objects = objects;
+        assert_eq!(resource.is_unknown_to_server(), expected);
+    }
+
+    /// A backup from before the switch has objects, but not what clients were told since.
+    #[rstest]
+    #[case::a_backup_from_before_the_switch(GateState::Closed, false, SwitchFrom::Confirm, true)]
+    #[case::the_operator_died_in_the_hold(GateState::Held, false, SwitchFrom::Confirm, false)]
+    #[case::the_operator_died_between_two_gates(GateState::Closed, false, SwitchFrom::Patch, false)]
+    #[case::it_was_served(GateState::Closed, true, SwitchFrom::Confirm, false)]
+    fn a_server_that_knows_of_no_switch_was_put_back(
+        #[case] gate: GateState,
+        #[case] opened: bool,
+        #[case] from: SwitchFrom,
+        #[case] expected: bool,
+    ) {
+        let mut resource = states::resource("rs", gate, false, None);
+        resource.stored.status.opened = opened;
+        assert_eq!(is_put_back(&resource, from), expected);
+    }
 
     #[test]
     fn only_what_the_server_lacks_becomes_an_event() {

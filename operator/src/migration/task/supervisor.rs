@@ -78,6 +78,24 @@ impl Supervisor {
         }
     }
 
+    /// Tells the tasks of an owner which authorities the server's certificate is verified with by now.
+    /// An empty bundle changes nothing: nobody would trust the server by it.
+    pub fn trust(&self, owner_name: &str, ca_bundle: &[u8]) {
+        if ca_bundle.is_empty() {
+            return;
+        }
+        let tasks = self.lock();
+        for (_, task) in tasks.iter().filter(|((name, _), _)| name == owner_name) {
+            task.target.send_if_modified(|target| {
+                let changed = target.ca_bundle != ca_bundle;
+                if changed {
+                    target.ca_bundle = ca_bundle.to_vec();
+                }
+                changed
+            });
+        }
+    }
+
     /// Stops every task of an owner, which is gone.
     pub fn forget(&self, owner_name: &str) {
         self.lock().retain(|(name, _), _| name != owner_name);

@@ -12,6 +12,10 @@ fn a_database_that_was_lost_is_filled_again_from_etcd_unless_that_was_pruned() {
         (found.reason, found.stalled),
         (reasons::DATABASE_LOST, true)
     );
+    // A way back that was given up has made some of the copies again.
+    o.notes.pruned_at = None;
+    o.notes.was_pruned = true;
+    assert_eq!(problem(&o, &target()).reason, reasons::DATABASE_LOST);
 }
 
 #[test]

@@ -31,11 +31,13 @@ impl Back<'_> {
         doors: &mut Doors,
     ) -> Result<(), BackError> {
         let mut room = ROOM;
-        for _ in 0..ATTEMPTS {
+        let mut left = ATTEMPTS;
+        loop {
             self.catch_up(writers).await?;
             if self.counter().await? + MARGIN < doors.caches {
                 break;
             }
+            left = left.checked_sub(1).ok_or(BackError::Outgrown)?;
             *doors = self.open_door(room).await?;
             // The doors are open: the message is that of the step again.
             let step = StepName::BackBurn;

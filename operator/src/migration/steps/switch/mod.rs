@@ -165,7 +165,9 @@ pub async fn run(
         restart::lost(cx, Side::Server, &why).await;
     }
     if drained.lost {
-        recover::recover(cx, o, &endpoints).await?;
+        // What a mirror still sends would come between what is read now.
+        live.running.clear();
+        recover::recover(cx, o, &endpoints, from).await?;
     }
     if from == SwitchFrom::Hold && !operations::are_ours(cx, o.versions.iter()).await? {
         // Clients write to the CRDs, past the mirrors, and the server has taken no write yet.
