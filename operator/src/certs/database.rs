@@ -6,7 +6,9 @@
 
 use jiff::Timestamp;
 
-use super::plan::{CaInfo, DatabaseLeaf, DatabaseNames, LeafInfo, Observed, Policy, Rotation, Why};
+use super::plan::{
+    CaInfo, DatabaseLeaf, DatabaseNames, LeafInfo, Observed, Policy, Rotation, Why, has_begun,
+};
 use super::time::{minus, plus};
 
 /// Returns the next move, where that of the serving certificate is `serving`: to wait, or to drop
@@ -66,7 +68,8 @@ fn judge(
         return Verdict::Replace(Why::Missing);
     };
     if leaf.issuer.as_ref() != Some(&ca.fingerprint) {
-        let trusted = leaf.issuer.is_some() && now < leaf.not_after;
+        let valid = has_begun(leaf.issued, now) && now < leaf.not_after;
+        let trusted = leaf.issuer.is_some() && valid;
         let arrived = plus(ca.issued, policy.overlap());
         if !trusted || now >= arrived {
             return Verdict::Replace(Why::Issuer);
@@ -76,6 +79,9 @@ fn judge(
             until,
             previous: Some(Timestamp::MAX),
         };
+    }
+    if !has_begun(leaf.issued, now) {
+        return Verdict::Replace(Why::NotYetValid);
     }
     if leaf.dns_names != wanted {
         return Verdict::Replace(Why::DnsNames);

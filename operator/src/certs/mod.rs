@@ -76,6 +76,19 @@ pub struct Outcome {
     pub note: Option<String>,
 }
 
+impl Outcome {
+    /// Returns the same where the moves could not be stored, and `stored` is what there is.
+    #[must_use]
+    pub fn unstored(self, stored: Material) -> Self {
+        Self {
+            material: stored,
+            moves: Vec::new(),
+            given: Vec::new(),
+            ..self
+        }
+    }
+}
+
 /// Makes every move that is due. `published` is the CA bundle of each `APIService` that points to
 /// the server; `name` becomes part of the CA's common name.
 ///

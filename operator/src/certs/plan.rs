@@ -13,6 +13,7 @@ use jiff::Timestamp;
 
 use super::database;
 use super::given::{Given, Problem};
+use super::issue::BACKDATE;
 use super::time::{minus, plus};
 
 /// Upper bound of the time between the write of a bundle and its use by every kube-apiserver.
@@ -157,6 +158,8 @@ pub enum Why {
     Missing,
     /// The present one expires soon or has expired.
     Expiring,
+    /// The present one is not valid yet: the clock that it was issued by was ahead.
+    NotYetValid,
     /// The present one is for other DNS names.
     DnsNames,
     /// The present one is signed by a CA that is on its way out, or by an unknown one.
@@ -170,9 +173,28 @@ impl Why {
         match self {
             Self::Missing => "there was no usable one",
             Self::Expiring => "the previous one was about to expire",
+            Self::NotYetValid => "the previous one was not valid yet",
             Self::DnsNames => "the previous one was for other DNS names",
             Self::Issuer => "the previous one was signed by another certificate authority",
         }
+    }
+}
+
+/// Returns whether a certificate that was issued at a time is valid by now, as far as its beginning
+/// says. Clocks that differ by less than the allowance of each certificate change nothing.
+pub(super) fn has_begun(issued: Timestamp, now: Timestamp) -> bool {
+    issued <= plus(now, BACKDATE)
+}
+
+/// Returns the present CA.
+///
+/// # Errors
+/// The reason why another one is needed at once.
+fn valid_ca(now: Timestamp, observed: &Observed) -> Result<&CaInfo, Why> {
+    match &observed.ca {
+        Some(ca) if !has_begun(ca.issued, now) => Err(Why::NotYetValid),
+        Some(ca) if now < ca.not_after => Ok(ca),
+        Some(_) | None => Err(Why::Missing),
     }
 }
 
@@ -198,8 +220,9 @@ pub fn plan(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotation {
 }
 
 fn plan_serving(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotation {
-    let Some(ca) = observed.ca.as_ref().filter(|ca| now < ca.not_after) else {
-        return Rotation::IssueCa(Why::Missing);
+    let ca = match valid_ca(now, observed) {
+        Ok(ca) => ca,
+        Err(why) => return Rotation::IssueCa(why),
     };
     // From here on a leaf of full length would outlive its CA.
     let ca_due = minus(ca.not_after, policy.cert_validity);
@@ -208,6 +231,9 @@ fn plan_serving(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotatio
     };
     if leaf.issuer.as_ref() != Some(&ca.fingerprint) {
         return replace_foreign_leaf(now, observed, policy, ca, leaf);
+    }
+    if !has_begun(leaf.issued, now) {
+        return Rotation::IssueLeaf(Why::NotYetValid);
     }
     if now >= ca_due && observed.previous.is_empty() {
         return Rotation::IssueCa(Why::Expiring);
@@ -241,8 +267,9 @@ fn plan_serving(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotatio
 /// Returns the move of a CA that does not sign the server's certificate: it is there for a database,
 /// and to step in.
 fn plan_authority(now: Timestamp, observed: &Observed, policy: &Policy) -> Rotation {
-    let Some(ca) = observed.ca.as_ref().filter(|ca| now < ca.not_after) else {
-        return Rotation::IssueCa(Why::Missing);
+    let ca = match valid_ca(now, observed) {
+        Ok(ca) => ca,
+        Err(why) => return Rotation::IssueCa(why),
     };
     let ca_due = minus(ca.not_after, policy.cert_validity);
     if observed.previous.is_empty() {
@@ -269,7 +296,8 @@ fn replace_foreign_leaf(
     ca: &CaInfo,
     leaf: &LeafInfo,
 ) -> Rotation {
-    let trusted = leaf.issuer.is_some() && now < leaf.not_after;
+    let valid = has_begun(leaf.issued, now) && now < leaf.not_after;
+    let trusted = leaf.issuer.is_some() && valid;
     let settled = plus(ca.issued, policy.settle());
     if !trusted || (observed.published && now >= settled) {
         return Rotation::IssueLeaf(Why::Issuer);

@@ -183,15 +183,69 @@ fn lifetimes_too_short_are_refused_instead_of_issuing_for_ever() {
     assert!(reconcile("a", t0(), Material::default(), &[], &policy).is_err());
 }
 
-#[test]
-fn a_database_gets_a_certificate_for_each_end() {
-    let policy = Policy {
+/// Returns a policy with the certificates of a database.
+fn with_database() -> Policy {
+    Policy {
         database: Some(DatabaseNames {
             server: vec!["a-postgres.ns.svc".into()],
             role: "reports_server".into(),
         }),
         ..policy()
-    };
+    }
+}
+
+#[test]
+fn certificates_of_a_clock_that_was_ahead_are_replaced_at_once() {
+    let policy = with_database();
+    let ahead = plus(t0(), 400 * DAY);
+    let issued = reconcile("a", ahead, Material::default(), &[], &policy).unwrap();
+    let published = issued.material.bundle().into_bytes();
+    let published = std::slice::from_ref(&published);
+    let outcome = reconcile("a", t0(), issued.material, published, &policy).unwrap();
+    let expected = [
+        Rotation::IssueCa(Why::NotYetValid),
+        Rotation::IssueLeaf(Why::Issuer),
+        Rotation::IssueDatabase(DatabaseLeaf::Server, Why::Issuer),
+        Rotation::IssueDatabase(DatabaseLeaf::Client, Why::Issuer),
+    ];
+    assert_eq!(outcome.moves, expected);
+    let observed = outcome.material.observe(&[]);
+    let leaf = observed.leaf.unwrap();
+    assert_eq!(leaf.issued, t0());
+    assert!(leaf.issuer.is_some(), "verified by webpki");
+}
+
+#[test]
+fn a_leaf_of_a_clock_that_was_ahead_is_replaced_by_the_same_authority() {
+    let policy = with_database();
+    let mut material = reconcile("a", t0(), Material::default(), &[], &policy)
+        .unwrap()
+        .material;
+    let ahead = plus(t0(), 20 * DAY);
+    material.leaf = None;
+    material.database_client = None;
+    let material = reconcile("a", ahead, material, &[], &policy)
+        .unwrap()
+        .material;
+    let outcome = reconcile("a", t0(), material, &[], &policy).unwrap();
+    let expected = [
+        Rotation::IssueLeaf(Why::NotYetValid),
+        Rotation::IssueDatabase(DatabaseLeaf::Client, Why::NotYetValid),
+    ];
+    assert_eq!(outcome.moves, expected);
+}
+
+#[test]
+fn clocks_that_differ_a_little_replace_nothing() {
+    let ahead = plus(t0(), Duration::from_mins(4));
+    let issued = reconcile("a", ahead, Material::default(), &[], &policy()).unwrap();
+    let outcome = reconcile("a", t0(), issued.material, &[], &policy()).unwrap();
+    assert_eq!(outcome.moves, []);
+}
+
+#[test]
+fn a_database_gets_a_certificate_for_each_end() {
+    let policy = with_database();
     let outcome = reconcile("a", t0(), install(), &[], &policy).unwrap();
     let issued = [DatabaseLeaf::Server, DatabaseLeaf::Client]
         .map(|kind| Rotation::IssueDatabase(kind, Why::Missing));

@@ -69,12 +69,14 @@ pub fn plan(
     }
 }
 
-/// Returns what the migrations are asked to reach for a [`Plan::Restore`].
+/// Returns what the migrations are asked to reach for a [`Plan::Restore`]. `ca_bundle` verifies the
+/// server's certificate; where it is not known, that of an APIService stays.
 pub async fn targets(
     client: &Client,
     object: &ReportsServer,
     restore: &BTreeSet<String>,
     registered: &[Registered],
+    ca_bundle: Option<Vec<u8>>,
     control_available: bool,
 ) -> Vec<GroupTarget> {
     let names = Names::new(object.name_any());
@@ -83,10 +85,8 @@ pub async fn targets(
     // Unreadable counts as not ready: the migration waits and says so.
     let deployment = deployments.get_opt(&names.server()).await.ok().flatten();
     let server_ready = deployment.as_ref().is_some_and(workload::is_ready);
-    let ca_bundle = registered
-        .first()
-        .map(|r| r.ca_bundle.clone())
-        .unwrap_or_default();
+    let present = || registered.first().map(|r| r.ca_bundle.clone());
+    let ca_bundle = ca_bundle.or_else(present).unwrap_or_default();
     let effective = Effective::of(&object.spec);
     let target = |group: &String| GroupTarget {
         group: group.clone(),

@@ -12,6 +12,7 @@ use super::context::{is_control_available, owner};
 use super::found::Dereferenced;
 use super::report::report;
 use super::status::State;
+use super::upkeep::{self, Kept};
 use super::validate::{self, Validated};
 use super::{Context, Error, apply, build, cleanup, dereference, finalizer};
 use crate::events;
@@ -34,12 +35,23 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
     };
     match plan {
         cleanup::Plan::Restore(restore) => {
+            let (kept, failed) = match Box::pin(upkeep::stay(object, ctx)).await {
+                Ok(kept) => (kept, None),
+                Err(error) => (Box::pin(upkeep::rescue(object, ctx)).await, Some(error)),
+            };
+            let bundle = kept.as_ref().map(Kept::ca_bundle);
+            let bundle = bundle.filter(|bundle| !bundle.is_empty());
             let control = is_control_available(ctx);
+            let (client, registered) = (&ctx.client, &registered);
             let targets =
-                cleanup::targets(&ctx.client, object, &restore, &registered, control).await;
+                cleanup::targets(client, object, &restore, registered, bundle, control).await;
+            // The way back goes on, whatever could not be kept.
             ctx.supervisor.ensure(&owner(object), targets);
-            Box::pin(start_database(object, ctx)).await?;
-            report(object, ctx, &State::Deleting).await?;
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            let found = kept.as_ref().map(Kept::parts);
+            report(object, ctx, &State::Deleting { found }).await?;
             return Ok(Action::requeue(RESYNC));
         }
         cleanup::Plan::Orphan => Box::pin(cut_loose(object, ctx)).await?,
@@ -109,18 +121,6 @@ async fn cut_loose(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
         ));
     }
     Ok(())
-}
-
-/// The reports are read from the database on their way back: where an upgrade has stopped it, the
-/// upgrade is given up.
-async fn start_database(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
-    let found = dereference::dereference(object, ctx).await?;
-    if !found.inside.has_stopped_database() {
-        return Ok(());
-    }
-    let spec = validate::validate(object, &found);
-    let spec = spec.map_err(|refused| Error::GiveBack(refused.refusal.message))?;
-    Box::pin(keep(&found, &spec, ctx)).await
 }
 
 /// Applies the children as they are. An upgrade of the database is given up: it would end after

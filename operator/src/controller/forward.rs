@@ -105,7 +105,10 @@ async fn take_volume(spec: &Validated, ctx: &Context) -> Result<bool, Error> {
 
 /// Applies the children, and removes what is none any more. Those of a specification that was not
 /// carried out yet are tried before, so that all of them are applied or none.
-async fn apply_all(
+///
+/// # Errors
+/// At the first child that is refused.
+pub async fn apply_all(
     object: &ReportsServer,
     found: &Dereferenced,
     spec: &Validated,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crds::v1alpha1::{ReportsServer, ReportsServerSpec};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Resource, ResourceExt};
@@ -194,6 +195,26 @@ impl Inside {
     }
 }
 
+/// A part of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The Secrets with the certificates.
+    Certificates,
+    /// The Service and the registration of the control API.
+    Server,
+}
+
+/// A child that clients depend on and that could not be applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unkept {
+    /// The part that it belongs to.
+    pub part: Part,
+    /// True where an object of somebody else has its name.
+    pub foreign: bool,
+    /// The error, in one sentence.
+    pub message: String,
+}
+
 /// The children as they stand in the cluster.
 #[derive(Debug)]
 pub struct Found {
@@ -203,8 +224,20 @@ pub struct Found {
     pub pods: Vec<Pod>,
     /// A PostgreSQL that the operator runs, where it is there.
     pub stateful_set: Option<StatefulSet>,
+    /// The Jobs that made backups, or are about to.
+    pub backup_jobs: Vec<Job>,
     /// The control API.
     pub control_api: APIService,
-    /// The certificates.
+    /// The certificates, as they are stored.
     pub certs: certs::Outcome,
+    /// The children that could not be applied.
+    pub unkept: Vec<Unkept>,
+}
+
+impl Found {
+    /// Returns the first child of a part that could not be applied.
+    #[must_use]
+    pub fn unkept(&self, part: Part) -> Option<&Unkept> {
+        self.unkept.iter().find(|unkept| unkept.part == part)
+    }
 }

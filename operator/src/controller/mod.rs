@@ -40,6 +40,7 @@ use tracing::warn;
 use self::forward::Outcome;
 use self::report::report;
 use self::status::State;
+use self::upkeep::Kept;
 use self::validate::Refused;
 use crate::refusals::Meaning;
 use crate::{events, spans};
@@ -81,7 +82,19 @@ async fn told(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
     if let Err(error) = &result
         && !error.is_conflict()
     {
-        let failed = State::failed(error.to_string(), refusal);
+        // A child that cannot be applied is no reason to let certificates run out.
+        let stays = object.meta().deletion_timestamp.is_none();
+        let kept = if matches!(error, Error::Apply(_)) && stays {
+            Box::pin(upkeep::rescue(object, ctx)).await
+        } else {
+            None
+        };
+        if let Some(kept) = &kept {
+            let name = object.name_any();
+            ctx.supervisor.trust(&name, &kept.ca_bundle());
+        }
+        let found = kept.as_ref().map(Kept::parts);
+        let failed = State::failed(error.to_string(), refusal, found);
         report(object, ctx, &failed).await?;
     }
     result

@@ -3,8 +3,10 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::found::{Part, Unkept};
 use super::status::{self, Written};
 use super::{apply, build, finalizer, fixtures};
+use crate::certs::Material;
 use crate::testing::pair;
 
 fn stored(finalizers: &[&str]) -> crds::v1alpha1::ReportsServer {
@@ -319,6 +321,66 @@ async fn nothing_is_applied_over_an_object_of_somebody_else() {
     assert!(refusal.message.starts_with(told), "{}", refusal.message);
 }
 
+/// Answers as a cluster in which one object is somebody else's. Returns the names of the children that
+/// were applied, with their specifications, and what was not.
+async fn kept_beside(foreign: &str, stored: &Material) -> (Vec<(String, Value)>, Vec<Unkept>) {
+    let (client, mut server) = pair();
+    let spec = fixtures::validated(json!({}));
+    let with = |material: &Material| Box::new(build::build(&spec, material, &fixtures::operator()));
+    let (children, stored) = (with(&fixtures::material()), with(stored));
+    let task = tokio::spawn(async move { apply::keep(&client, &children, &stored).await });
+    let mut applied = Vec::new();
+    while let Some(request) = server.next_if_any().await {
+        let path = request.path.split('?').next().unwrap();
+        let name = path.rsplit('/').next().unwrap().to_owned();
+        if request.method == "PATCH" {
+            let body = request.body.clone();
+            applied.push((name, body["spec"].clone()));
+            request.answer(200, &body);
+        } else if name == foreign {
+            let theirs = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+                "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "Helm"}}});
+            request.answer(200, &theirs);
+        } else {
+            request.refuse(404, "NotFound");
+        }
+    }
+    (applied, task.await.unwrap().unkept)
+}
+
+#[rstest]
+#[case("simple-ca", Part::Certificates, &["simple-server", "v1alpha1.control.reports-server.io"])]
+#[case("simple-serving-cert", Part::Certificates, &["simple-ca", "simple-server",
+    "v1alpha1.control.reports-server.io"])]
+#[case("simple-server", Part::Server, &["simple-ca", "simple-serving-cert",
+    "v1alpha1.control.reports-server.io"])]
+#[tokio::test]
+async fn an_object_of_somebody_else_does_not_keep_the_others_from_being_applied(
+    #[case] foreign: &str,
+    #[case] part: Part,
+    #[case] expected: &[&str],
+) {
+    let stored = Material {
+        previous: vec!["stored-ca\n".to_owned()],
+        ..Material::default()
+    };
+    let (applied, unkept) = kept_beside(foreign, &stored).await;
+    let names: Vec<&str> = applied.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, expected);
+    assert_eq!(unkept.len(), 1, "{unkept:?}");
+    assert_eq!((unkept[0].part, unkept[0].foreign), (part, true));
+    // Nobody is told to trust what is not stored.
+    let trusted = if part == Part::Certificates {
+        stored
+    } else {
+        fixtures::material()
+    };
+    let spec = fixtures::validated(json!({}));
+    let children = build::build(&spec, &trusted, &fixtures::operator());
+    let control_api = serde_json::to_value(&children.control_api).unwrap();
+    assert_eq!(applied.last().unwrap().1, control_api["spec"]);
+}
+
 /// A size can be less than the volume's where the specification forgot about the volume: after a
 /// move that was given up, or where backups were switched off and on.
 #[rstest]
@@ -353,7 +415,6 @@ async fn a_volume_that_cannot_get_its_size_keeps_it_and_says_so(
     assert_eq!(grow.body["spec"]["resources"]["requests"]["storage"], size);
     grow.refuse(code, "Forbidden");
     server.next().await.answer(200, &claim("10Gi"));
-    nobody_has_it(&mut server).await;
     let keep = server.next().await;
     assert_eq!(keep.method, "PATCH");
     assert_eq!(
@@ -364,6 +425,46 @@ async fn a_volume_that_cannot_get_its_size_keeps_it_and_says_so(
     let volume = task.await.unwrap().unwrap();
     let told = volume.refused.unwrap();
     assert!(told.ends_with(expected), "{told}");
+}
+
+/// A claim cannot get another storage class. What is tried before anything is applied says so, or the
+/// specification and the last one that was accepted would take turns.
+#[rstest]
+#[case::its_size(200, None)]
+#[case::its_class(422, Some("spec.database.backup.destination.pvc.storage"))]
+#[tokio::test]
+async fn a_volume_that_cannot_be_as_wanted_is_found_before_anything_is_applied(
+    #[case] code: u16,
+    #[case] field: Option<&str>,
+) {
+    let claim = |size: &str, class: &str| {
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "simple-backup", "namespace": "target"},
+            "spec": {"storageClassName": class, "resources": {"requests": {"storage": size}}}})
+    };
+    let (client, mut server) = pair();
+    let wanted = serde_json::from_value(claim("20Gi", "fast")).unwrap();
+    let task = tokio::spawn(async move { apply::probe_volume(&client, &wanted).await });
+    nobody_has_it(&mut server).await;
+    let grow = server.next().await;
+    assert!(grow.path.contains("dryRun=All"), "{}", grow.path);
+    grow.refuse(422, "Invalid");
+    server.next().await.answer(200, &claim("10Gi", "slow"));
+    let keep = server.next().await;
+    assert!(keep.path.contains("dryRun=All"), "{}", keep.path);
+    assert_eq!(
+        keep.body["spec"]["resources"]["requests"]["storage"],
+        "10Gi"
+    );
+    if code == 200 {
+        keep.answer(200, &claim("10Gi", "fast"));
+    } else {
+        keep.refuse(code, "Invalid");
+    }
+    let refusal = task.await.unwrap().err().and_then(|error| error.refused());
+    let message = refusal.map(|refusal| refusal.message).unwrap_or_default();
+    assert!(message.starts_with(field.unwrap_or_default()), "{message}");
+    assert_eq!(message.is_empty(), field.is_none());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The work that goes on where the specification is not carried out, because it is refused or
-//! suspended. Clients depend on the server all the same: its certificates are renewed, what leads
-//! to it is put right, and the status tells how it is.
+//! suspended, a step fails, or a deletion waits. Clients depend on the server all the same: its
+//! certificates are renewed, what leads to it is put right, and the status tells how it is.
 
 use std::time::Duration;
 
@@ -9,23 +9,46 @@ use crds::v1alpha1::{ReportsServer, reasons};
 use jiff::Timestamp;
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
+use tracing::warn;
 
+use super::apply::Applied;
+use super::build::control_api_name;
 use super::context::{RESYNC, owner};
 use super::forward::{self, Outcome};
-use super::found::{Dereferenced, Found};
+use super::found::{Dereferenced, Found, Part};
 use super::report::report;
 use super::status::State;
 use super::targets::{self, Serving};
 use super::validate::{self, Refusal, Refused, Validated};
 use super::{Context, Error, apply, build, dereference};
-use crate::events;
 use crate::migration::GroupStatus;
+use crate::{certs, events};
 
 /// Time between two looks at a suspended switch until it has come to its end.
 const FINISHING: Duration = Duration::from_secs(5);
 
 /// Time between two looks whether what stands in the cluster against a specification has gone.
 const STANDING: Duration = Duration::from_secs(15);
+
+/// The specification that is kept for clients, and how its children were found.
+pub struct Kept {
+    spec: Validated,
+    found: Found,
+}
+
+impl Kept {
+    /// Returns both.
+    #[must_use]
+    pub fn parts(&self) -> (&Validated, &Found) {
+        (&self.spec, &self.found)
+    }
+
+    /// Returns the authorities with which the server's certificate is verified (PEM).
+    #[must_use]
+    pub fn ca_bundle(&self) -> Vec<u8> {
+        self.found.certs.material.bundle().into_bytes()
+    }
+}
 
 /// Leaves everything as it is but for what clients depend on. A switch under way is brought to its
 /// end first, also where another operator began it: between two of its steps requests are held.
@@ -134,6 +157,126 @@ async fn keep(
     Ok(found)
 }
 
+/// Keeps what clients depend on after a step has failed, by the specification that it belonged to, and
+/// looks how the server is; nothing where there is none, or it cannot be looked at.
+pub async fn rescue(object: &ReportsServer, ctx: &Context) -> Option<Kept> {
+    let kept = Box::pin(try_rescue(object, ctx)).await;
+    kept.unwrap_or_else(|error| {
+        warn!(name = object.name_any(), %error, "cannot keep what clients depend on");
+        None
+    })
+}
+
+async fn try_rescue(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept>, Error> {
+    let read = dereference::dereference(object, ctx).await?;
+    // What failed is the present specification, unless that is refused.
+    let refused = validate::validate(object, &read).is_err();
+    let (object, read) = match read.accepted.clone() {
+        Some(spec) if refused && spec != object.spec => {
+            let last = ReportsServer {
+                spec,
+                ..object.clone()
+            };
+            let read = dereference::dereference(&last, ctx).await?;
+            (last, Dereferenced { kept: true, ..read })
+        }
+        _ => (object.clone(), read),
+    };
+    let spec = match validate::validate(&object, &read) {
+        Ok(spec) => Some(Box::new(spec)),
+        Err(refused) => refused.spec,
+    };
+    let there = read.inside.deployment.is_some() || !read.registered.is_empty();
+    let Some(spec) = spec.filter(|_| there) else {
+        return Ok(None);
+    };
+    let found = Box::pin(renew(&object, &read, &spec, ctx)).await?;
+    Ok(Some(Kept { spec: *spec, found }))
+}
+
+/// Applies the children of an object whose deletion waits, by the last specification that can be
+/// carried out; nothing where none can, or nothing is there.
+///
+/// # Errors
+/// If a child cannot be applied, or no specification says how to start a database that an upgrade has
+/// stopped.
+pub async fn stay(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept>, Error> {
+    let read = dereference::dereference(object, ctx).await?;
+    let refused = match Box::pin(settle(object, &read, ctx)).await? {
+        Ok(kept) => return Ok(Some(kept)),
+        Err(refused) => refused,
+    };
+    let (read, refused) = match last_accepted(object, &read, &refused.refusal) {
+        Some(last) => {
+            let read = dereference::dereference(&last, ctx).await?;
+            let read = Dereferenced { kept: true, ..read };
+            match Box::pin(settle(&last, &read, ctx)).await? {
+                Ok(kept) => return Ok(Some(kept)),
+                Err(refused) => (read, refused),
+            }
+        }
+        None => (read, refused),
+    };
+    // The reports are read from the database on their way back.
+    if read.inside.has_stopped_database() {
+        return Err(Error::GiveBack(refused.refusal.message));
+    }
+    let there = read.inside.deployment.is_some() || !read.registered.is_empty();
+    let Some(spec) = refused.spec.filter(|_| there) else {
+        return Ok(None);
+    };
+    let found = Box::pin(renew(object, &read, &spec, ctx)).await?;
+    Ok(Some(Kept { spec: *spec, found }))
+}
+
+/// Applies all children, or what clients depend on where it is suspended, and renews the certificates,
+/// unless the specification or a child is refused.
+async fn settle(
+    object: &ReportsServer,
+    read: &Dereferenced,
+    ctx: &Context,
+) -> Result<Result<Kept, Refused>, Error> {
+    let spec = match validate::validate(object, read) {
+        Ok(spec) => spec,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    ctx.watch(&spec);
+    // The way back needs the server, and whoever has deleted it does not make it again.
+    let whole = read.inside.deployment.is_some()
+        && (spec.managed().is_none() || read.inside.stateful_set.is_some());
+    if object.spec.suspend == Some(true) && whole && !read.inside.has_stopped_database() {
+        let found = Box::pin(renew(object, read, &spec, ctx)).await?;
+        return Ok(Ok(Kept { spec, found }));
+    }
+    let certs = forward::certify(read, &spec)?;
+    let children = Box::new(build::build(&spec, &certs.material, &ctx.operator));
+    let applied = Box::pin(forward::apply_all(object, read, &spec, children, ctx)).await;
+    let applied = match applied {
+        Ok(applied) => applied,
+        Err(error) => {
+            let refusal = error.refused().ok_or(error)?;
+            let spec = Some(Box::new(spec));
+            return Ok(Err(Refused { refusal, spec }));
+        }
+    };
+    let about = object.object_ref(&());
+    events::publish(&ctx.publisher, &about, events::certificates(&certs)).await;
+    let found = as_found(*applied, certs);
+    Ok(Ok(Kept { spec, found }))
+}
+
+fn as_found(applied: Applied, certs: certs::Outcome) -> Found {
+    Found {
+        backup_jobs: applied.backup_jobs().to_vec(),
+        deployment: Some(applied.deployment),
+        pods: applied.pods,
+        stateful_set: applied.managed.map(|managed| managed.stateful_set),
+        control_api: applied.control_api,
+        certs,
+        unkept: Vec::new(),
+    }
+}
+
 async fn renew(
     object: &ReportsServer,
     read: &Dereferenced,
@@ -141,8 +284,21 @@ async fn renew(
     ctx: &Context,
 ) -> Result<Found, Error> {
     let certs = forward::certify(read, spec)?;
-    let children = build::build(spec, &certs.material, &ctx.operator);
-    let control_api = apply::keep(&ctx.client, &children).await?;
+    let children = Box::new(build::build(spec, &certs.material, &ctx.operator));
+    let stored = Box::new(build::build(spec, &read.inside.material, &ctx.operator));
+    let standing = Box::pin(apply::keep(&ctx.client, &children, &stored)).await;
+    for unkept in &standing.unkept {
+        warn!(
+            name = object.name_any(),
+            error = unkept.message,
+            "cannot keep what clients depend on"
+        );
+    }
+    let certs = if standing.is_certified() {
+        certs
+    } else {
+        certs.unstored(read.inside.material.clone())
+    };
     let about = object.object_ref(&());
     events::publish(&ctx.publisher, &about, events::certificates(&certs)).await;
     let deployment = read.inside.deployment.clone();
@@ -150,12 +306,27 @@ async fn renew(
         Some(deployment) => apply::pods_in_trouble(&ctx.client, deployment).await?,
         None => Vec::new(),
     };
+    let backup_jobs = apply::backup_jobs(&ctx.client, &children).await;
+    let backup_jobs = backup_jobs.unwrap_or_else(|error| {
+        warn!(name = object.name_any(), %error, "cannot look at the backups");
+        Vec::new()
+    });
+    let present = || {
+        ctx.api_services
+            .find(|api| api.name_any() == control_api_name())
+    };
+    let mut unkept = standing.unkept.iter();
+    let foreign = unkept.any(|unkept| unkept.foreign && unkept.part == Part::Server);
+    let present = || present().filter(|_| !foreign).map(|api| (*api).clone());
+    let control_api = standing.control_api.or_else(present);
     Ok(Found {
         deployment,
         pods,
         stateful_set: read.inside.stateful_set.clone(),
-        control_api,
+        backup_jobs,
+        control_api: control_api.unwrap_or_default(),
         certs,
+        unkept: standing.unkept,
     })
 }
 
@@ -166,6 +337,8 @@ fn serving(found: &Found) -> Serving {
 
 /// Returns when to look again at the latest.
 fn due(found: Option<&Found>, resync: Duration) -> Duration {
+    let unkept = found.is_some_and(|found| !found.unkept.is_empty());
+    let resync = if unkept { resync.min(STANDING) } else { resync };
     let next = found.map(|found| found.certs.next.duration_since(Timestamp::now()));
     let next = next.map(|next| Duration::try_from(next).unwrap_or_default());
     next.map_or(resync, |next| next.clamp(Duration::from_secs(1), resync))

@@ -1,7 +1,7 @@
 //! A specification that is not carried out.
 
 use super::symptom::{Advice, Seen, Symptom};
-use crate::v1alpha1::conditions::{ADMISSION_BYPASSED, SERVER_AVAILABLE};
+use crate::v1alpha1::conditions::{ADMISSION_BYPASSED, CERTIFICATES_READY, SERVER_AVAILABLE};
 use crate::v1alpha1::reasons;
 
 pub(super) static REFUSED: Symptom = Symptom {
@@ -33,7 +33,11 @@ pub(super) static REFUSED: Symptom = Symptom {
         ),
         Advice::new(
             reasons::FOREIGN_OBJECT,
-            &[Seen::Stalled],
+            &[
+                Seen::Stalled,
+                Seen::False(CERTIFICATES_READY),
+                Seen::False(SERVER_AVAILABLE),
+            ],
             "Delete or rename the object that the message names, or give the `ReportsServer` another \
              name. It is never overwritten.",
         ),

@@ -47,7 +47,11 @@ pub(super) static WORK: Symptom = Symptom {
         ),
         Advice::new(
             reasons::APPLY_FAILED,
-            &[Seen::False(READY), Seen::True(RECONCILING)],
+            &[
+                Seen::False(READY),
+                Seen::True(RECONCILING),
+                Seen::False(CERTIFICATES_READY),
+            ],
             "Read the message; it is tried again. A quota, an admission webhook or a kube-apiserver \
              that does not answer is the usual cause.",
         ),

@@ -224,7 +224,10 @@ async fn with_pods(client: &Client, job: Job) -> Result<Recovery, Error> {
 }
 
 /// Returns the Jobs of a `CronJob`, those that a user has made from it included.
-async fn backup_jobs(client: &Client, cron_job: &CronJob) -> Result<Vec<Job>, Error> {
+///
+/// # Errors
+/// If they cannot be listed.
+pub(super) async fn backup_jobs(client: &Client, cron_job: &CronJob) -> Result<Vec<Job>, Error> {
     let labels = cron_job.labels().clone().into_iter().collect();
     let selector = ListParams::default().labels_from(&labels);
     let api = Api::<Job>::namespaced(client.clone(), &cron_job.namespace().unwrap_or_default());

@@ -6,6 +6,7 @@ mod child;
 mod cluster;
 mod embedded;
 mod error;
+mod keep;
 mod managed;
 mod monitoring;
 mod probe;
@@ -46,6 +47,7 @@ use super::workload;
 pub use certificate::remove_unasked as remove_unasked_certificate;
 pub use embedded::Embedded;
 pub use error::Error;
+pub use keep::keep;
 #[cfg(test)]
 pub use managed::give_way;
 pub use managed::{Managed, Recovery};
@@ -54,7 +56,7 @@ pub use release::release;
 pub use upgrade::note;
 pub use volume::Volume;
 #[cfg(test)]
-pub use volume::apply as volume;
+pub use volume::{apply as volume, probe as probe_volume};
 
 /// Longest time that a binding may take to reach every kube-apiserver's authorizer.
 const ACCESS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -219,20 +221,19 @@ async fn forget_move(client: &Client, spec: &Validated) -> Result<(), Error> {
     }
 }
 
-/// Applies only what clients depend on: the certificates, and what leads to the server.
+/// Returns the Jobs that made backups, or are about to, where backups are made.
 ///
 /// # Errors
-/// At the first child that is refused.
-pub async fn keep(client: &Client, children: &Children) -> Result<APIService, Error> {
-    one(&inside(client, &children.ca), &children.ca).await?;
-    let serving_cert = &children.serving_cert;
-    one(&inside(client, serving_cert), serving_cert).await?;
-    if let Some(managed) = &children.managed {
-        one(&inside(client, &managed.tls), &managed.tls).await?;
-        one(&inside(client, &managed.client), &managed.client).await?;
+/// If they cannot be listed.
+pub async fn backup_jobs(client: &Client, children: &Children) -> Result<Vec<Job>, Error> {
+    let managed = children.managed.as_ref();
+    let managed = managed.and_then(|managed| managed.backup.as_ref());
+    let embedded = children.embedded.as_ref();
+    let embedded = embedded.and_then(|embedded| embedded.backup.as_ref());
+    match managed.or(embedded) {
+        Some(cron_job) => managed::backup_jobs(client, cron_job).await,
+        None => Ok(Vec::new()),
     }
-    one(&inside(client, &children.service), &children.service).await?;
-    one(&Api::all(client.clone()), &children.control_api).await
 }
 
 /// Returns the server's pods, newest first; none while it is ready.

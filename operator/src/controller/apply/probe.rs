@@ -1,12 +1,11 @@
 //! Asks the kube-apiserver whether it would take the children, so that a specification which it
 //! refuses in part changes nothing.
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::{Client, ResourceExt};
+use kube::Client;
 
 use super::child::{NamespacedChild, forced, inside, patch, refuse_foreign};
 use super::error::Error;
-use super::{certificate, cluster, monitoring};
+use super::{certificate, cluster, monitoring, volume};
 use crate::controller::build::Children;
 
 /// Looks whether any child is somebody else's, and tries those that follow fields of the
@@ -21,10 +20,10 @@ pub async fn probe(client: &Client, children: &Children) -> Result<(), Error> {
     }
     if let Some(managed) = &children.managed {
         one(client, &managed.config).await?;
-        claim(client, &managed.data).await?;
+        volume::probe(client, &managed.data).await?;
         one(client, &managed.stateful_set).await?;
         if let Some(backups) = &managed.backups {
-            claim(client, backups).await?;
+            volume::probe(client, backups).await?;
         }
         if let Some(backup) = &managed.backup {
             one(client, backup).await?;
@@ -32,7 +31,7 @@ pub async fn probe(client: &Client, children: &Children) -> Result<(), Error> {
     }
     if let Some(embedded) = &children.embedded {
         if let Some(backups) = &embedded.backups {
-            claim(client, backups).await?;
+            volume::probe(client, backups).await?;
         }
         if let Some(backup) = &embedded.backup {
             one(client, backup).await?;
@@ -42,7 +41,7 @@ pub async fn probe(client: &Client, children: &Children) -> Result<(), Error> {
         cluster::apply(client, cluster, &forced().dry_run()).await?;
     }
     if let Some(data) = &children.data {
-        claim(client, data).await?;
+        volume::probe(client, data).await?;
     }
     let certificate = children.certificate.as_ref();
     certificate::apply(client, certificate, &forced().dry_run()).await?;
@@ -95,18 +94,4 @@ async fn one<K: NamespacedChild>(client: &Client, object: &K) -> Result<(), Erro
     patch(&inside(client, object), object, &forced().dry_run())
         .await
         .map(drop)
-}
-
-/// A claim that is there keeps its size where it cannot grow; that refuses nothing.
-async fn claim(client: &Client, claim: &PersistentVolumeClaim) -> Result<(), Error> {
-    let Err(error) = one(client, claim).await else {
-        return Ok(());
-    };
-    match inside(client, claim)
-        .get_metadata_opt(&claim.name_any())
-        .await
-    {
-        Ok(Some(_)) => Ok(()),
-        _ => Err(error),
-    }
 }

@@ -2,9 +2,10 @@
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::api::PatchParams;
 use kube::{Client, ResourceExt};
 
-use super::child::{inside, one};
+use super::child::{forced, inside, patch, refuse_foreign};
 use super::error::Error;
 use super::refused::volume_field;
 use crate::database::managed::quantity;
@@ -24,8 +25,26 @@ pub struct Volume {
 /// # Errors
 /// If it is refused for another reason.
 pub async fn apply(client: &Client, claim: PersistentVolumeClaim) -> Result<Volume, Error> {
+    write(client, claim, &forced()).await
+}
+
+/// Tries to do the same; nothing is stored.
+///
+/// # Errors
+/// If applying it would fail.
+pub async fn probe(client: &Client, claim: &PersistentVolumeClaim) -> Result<(), Error> {
+    let params = forced().dry_run();
+    write(client, claim.clone(), &params).await.map(drop)
+}
+
+async fn write(
+    client: &Client,
+    claim: PersistentVolumeClaim,
+    params: &PatchParams,
+) -> Result<Volume, Error> {
     let api = inside(client, &claim);
-    let error = match one(&api, &claim).await {
+    refuse_foreign(&api, &claim).await?;
+    let error = match patch(&api, &claim, params).await {
         Ok(claim) => {
             return Ok(Volume {
                 claim,
@@ -56,7 +75,7 @@ pub async fn apply(client: &Client, claim: PersistentVolumeClaim) -> Result<Volu
         wanted.resources = present.resources;
     }
     Ok(Volume {
-        claim: one(&api, &same).await?,
+        claim: patch(&api, &same, params).await?,
         refused: Some(refused),
     })
 }

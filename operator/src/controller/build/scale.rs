@@ -21,7 +21,8 @@ const TOPOLOGIES: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io
 /// the request: that is small, so that small clusters can run the server at all.
 const CPU_PER_POD: &str = "1";
 
-/// Absent where an autoscaler decides: it owns the field then.
+/// Absent where an autoscaler has decided: it owns the field then. Until it has, the present number
+/// stays, since a field that nobody owns any more falls back to one pod.
 pub(super) fn replicas(spec: &Validated) -> Option<i32> {
     if spec.moving.is_some() {
         return Some(1);
@@ -32,7 +33,10 @@ pub(super) fn replicas(spec: &Validated) -> Option<i32> {
     }
     match &spec.scale.replicas {
         Replicas::Fixed(count) => Some(*count),
-        Replicas::Auto(_) => None,
+        Replicas::Auto(auto) => {
+            let present = spec.scale.present;
+            present.map(|count| count.max(auto.min).min(auto.max))
+        }
     }
 }
 

@@ -85,7 +85,7 @@ pub async fn read(
     })
 }
 
-/// Returns the certificates as they lie in the Secrets.
+/// Returns the certificates as they lie in the Secrets; those of somebody else are none.
 ///
 /// # Errors
 /// If a Secret cannot be read; that it is missing is an answer.
@@ -93,11 +93,13 @@ async fn material(client: &Client, spec: &Validated) -> Result<Material, Error> 
     let api = Api::<Secret>::namespaced(client.clone(), &spec.namespace);
     let read = async |name: String| {
         let found = api.get_opt(&name).await;
-        found.map_err(|source| Error::Secret {
+        let found = found.map_err(|source| Error::Secret {
             namespace: spec.namespace.clone(),
             name,
             source,
-        })
+        })?;
+        let is_ours = |found: &Secret| is_child(&found.metadata, &spec.uid, spec.names.instance());
+        Ok::<_, Error>(found.filter(is_ours))
     };
     let (ca, serving) = futures::try_join!(read(spec.names.ca()), read(spec.names.serving_cert()))?;
     let material = Material::from_secrets(ca.as_ref(), serving.as_ref());

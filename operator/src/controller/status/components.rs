@@ -16,7 +16,7 @@ use super::{backup, upgrade};
 use crate::apiservice::is_available;
 use crate::certs::{Outcome, Phase};
 use crate::controller::apply::{Applied, Managed, Volume};
-use crate::controller::found::Found;
+use crate::controller::found::{Found, Part};
 use crate::controller::validate::{Backend, Validated};
 use crate::controller::workload;
 use crate::database::known::{Known, State};
@@ -276,8 +276,29 @@ pub fn server(deployment: &Deployment, pods: &[Pod], control_api: &APIService) -
     )
 }
 
-/// Returns the server where nothing is repaired.
+/// Returns the certificates where the rest is not carried out. One that cannot be stored matters when
+/// the one in use has ended.
+pub fn certificates_as_found(spec: &Validated, found: &Found) -> Finding {
+    let Some(unkept) = found.unkept(Part::Certificates) else {
+        return certificates(&found.certs);
+    };
+    let end = found.certs.material.leaf_not_after();
+    if unkept.foreign {
+        Finding::no(reasons::FOREIGN_OBJECT, unkept.message.clone())
+    } else if end.is_some_and(|end| spec.now < end) {
+        certificates(&found.certs)
+    } else {
+        Finding::no(reasons::APPLY_FAILED, unkept.message.clone())
+    }
+}
+
+/// Returns the server where nothing is repaired but what leads to it.
 pub fn server_as_found(spec: &Validated, found: &Found) -> Finding {
+    let unkept = found.unkept.iter().filter(|unkept| unkept.foreign);
+    let mut foreign = unkept.filter(|unkept| unkept.part == Part::Server);
+    if let Some(foreign) = foreign.next() {
+        return Finding::no(reasons::FOREIGN_OBJECT, foreign.message.clone());
+    }
     match &found.deployment {
         Some(deployment) => server(deployment, &found.pods, &found.control_api),
         None => Finding::no(

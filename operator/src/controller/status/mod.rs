@@ -20,14 +20,14 @@ use crds::names::ANNOTATION_REQUEST;
 use crds::v1alpha1::defaults::Effective;
 use crds::v1alpha1::{ReportsServer, ReportsServerStatus, conditions as types, reasons};
 use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
 use kube::{Resource, ResourceExt};
 
 use self::conditions::{Conditions, Finding};
 use self::describe::{describe, tls};
 pub use self::state::State;
-use self::summary::summarize;
+use self::summary::{seen, summarize};
 pub use self::write::{Error, Written, write};
-use super::apply::Applied;
 use super::found::Found;
 use super::validate::{Refusal, Validated};
 use crate::migration::GroupStatus;
@@ -70,8 +70,12 @@ pub fn compute(
             .then(|| migration::migration(before.migration.as_ref(), groups, now));
         admission::tell(&mut conditions, groups);
     }
-    if let Some((spec, found)) = found(state) {
+    if let Some((spec, found)) = state.found() {
         observe(&mut status, &mut conditions, spec, found);
+        // Of a server that goes, spec.apis says nothing any more.
+        if seen(groups) && !matches!(state, State::Deleting { .. }) {
+            migrated(&mut conditions, spec, groups);
+        }
     }
     if let Some(refusal) = homeless(state) {
         let away = Finding::no(refusal.reason, refusal.message.clone());
@@ -95,7 +99,11 @@ pub fn compute(
             Some(finding) => conditions.set(types::DATABASE_UPGRADED, finding),
             None => conditions.remove(types::DATABASE_UPGRADED),
         }
-        backups(&mut conditions, &before, spec, applied);
+        if spec.backup().is_some() || applied.backups().is_some() {
+            backups(&mut conditions, &before, applied.backup_jobs());
+        } else {
+            conditions.remove(types::LAST_BACKUP_SUCCEEDED);
+        }
         let moved = conditions.get(types::DATABASE_MOVED);
         if let Some(finding) = components::moved(spec, moved, applied, *database) {
             conditions.set(types::DATABASE_MOVED, finding);
@@ -104,31 +112,12 @@ pub fn compute(
         let (deployment, pods) = (&applied.deployment, &applied.pods[..]);
         let server = components::server(deployment, pods, &applied.control_api);
         conditions.set(types::SERVER_AVAILABLE, server);
-        let apis = &spec.apis;
-        conditions.set(
-            types::API_SERVICES_REGISTERED,
-            components::registered(apis, groups),
-        );
-        conditions.set(
-            types::DATA_MIGRATED,
-            components::data_migrated(apis, groups),
-        );
-        conditions.set(types::ROLLBACK_AVAILABLE, components::rollback(groups));
-        conditions.set(types::UPGRADEABLE, components::upgradeable(spec, groups));
+        migrated(&mut conditions, spec, groups);
         monitoring::tell(&mut conditions, spec, &applied.unmonitored);
     }
     summarize(&mut conditions, object, state, groups);
     status.conditions = conditions.into_list();
     status
-}
-
-/// Returns what was looked at without being carried out.
-fn found<'a>(state: &'a State<'a>) -> Option<(&'a Validated, &'a Found)> {
-    match state {
-        State::Refused { found, .. } => *found,
-        State::Suspended { spec, found, .. } => found.map(|found| (*spec, found)),
-        State::Applied { .. } | State::Failed { .. } | State::Deleting => None,
-    }
 }
 
 /// Returns the refusal of a specification whose namespace is gone: no server can be there.
@@ -141,7 +130,22 @@ fn homeless<'a>(state: &'a State<'_>) -> Option<&'a Refusal> {
     }
 }
 
-/// Health, and the certificates that are renewed all the same.
+/// Sets the conditions of the groups.
+fn migrated(conditions: &mut Conditions, spec: &Validated, groups: &[GroupStatus]) {
+    let apis = &spec.apis;
+    conditions.set(
+        types::API_SERVICES_REGISTERED,
+        components::registered(apis, groups),
+    );
+    conditions.set(
+        types::DATA_MIGRATED,
+        components::data_migrated(apis, groups),
+    );
+    conditions.set(types::ROLLBACK_AVAILABLE, components::rollback(groups));
+    conditions.set(types::UPGRADEABLE, components::upgradeable(spec, groups));
+}
+
+/// Sets the conditions of health, and of the certificates and backups that are made all the same.
 fn observe(
     status: &mut ReportsServerStatus,
     conditions: &mut Conditions,
@@ -150,7 +154,7 @@ fn observe(
 ) {
     conditions.set(
         types::CERTIFICATES_READY,
-        components::certificates(&found.certs),
+        components::certificates_as_found(spec, found),
     );
     conditions.set(
         types::DATABASE_READY,
@@ -168,28 +172,24 @@ fn observe(
         server.replicas = Some(counts.replicas.unwrap_or(0));
         server.ready_replicas = Some(counts.ready_replicas.unwrap_or(0));
     }
+    if spec.backup().is_some() {
+        backups(conditions, status, &found.backup_jobs);
+    }
     if let Some(database) = &mut status.database {
         let ready = conditions.get(types::DATABASE_READY);
         database.ready = ready.map(|condition| condition.status == "True");
+        let last = backup::last(&found.backup_jobs).map(|(last, _)| last);
+        database.last_backup = last.or(database.last_backup.take());
     }
 }
 
-/// `LastBackupSucceeded`, where backups are made. It stays when the Jobs that it is from are gone.
-fn backups(
-    conditions: &mut Conditions,
-    before: &ReportsServerStatus,
-    spec: &Validated,
-    applied: &Applied,
-) {
-    if spec.backup().is_none() && applied.backups().is_none() {
-        conditions.remove(types::LAST_BACKUP_SUCCEEDED);
-        return;
-    }
+/// `LastBackupSucceeded`. It stays when the Jobs that it is from are gone.
+fn backups(conditions: &mut Conditions, before: &ReportsServerStatus, jobs: &[Job]) {
     let last = before
         .database
         .as_ref()
         .and_then(|database| database.last_backup.as_ref());
-    if let Some(finding) = backup::finding(applied.backup_jobs(), last) {
+    if let Some(finding) = backup::finding(jobs, last) {
         conditions.set(types::LAST_BACKUP_SUCCEEDED, finding);
     }
 }

@@ -35,6 +35,8 @@ pub enum State<'a> {
         message: String,
         /// True when the operator lacks a right, which trying again does not give.
         forbidden: bool,
+        /// The specification that is kept for clients, and how it was found.
+        found: Option<(&'a Validated, &'a Found)>,
     },
     /// `spec.suspend` is set.
     Suspended {
@@ -46,18 +48,52 @@ pub enum State<'a> {
         found: Option<&'a Found>,
     },
     /// The object is being deleted.
-    Deleting,
+    Deleting {
+        /// The specification that is kept for clients, and how it was found.
+        found: Option<(&'a Validated, &'a Found)>,
+    },
 }
 
-impl State<'_> {
-    /// Returns the state after an error; `refusal` is the meaning where a right was refused.
+impl<'a> State<'a> {
+    /// Returns the state after an error; `refusal` is the meaning where a right was refused, `found`
+    /// what is kept for clients all the same.
     #[must_use]
-    pub fn failed(message: String, refusal: Option<Meaning>) -> Self {
+    pub fn failed(
+        message: String,
+        refusal: Option<Meaning>,
+        found: Option<(&'a Validated, &'a Found)>,
+    ) -> Self {
         let forbidden = refusal == Some(Meaning::Missing);
         let message = match refusal {
             Some(Meaning::Passing(_)) => passing(&message),
             _ => message,
         };
-        Self::Failed { message, forbidden }
+        Self::Failed {
+            message,
+            forbidden,
+            found,
+        }
+    }
+
+    /// Returns the specification that is kept for clients without being carried out, and how it was
+    /// found.
+    #[must_use]
+    pub fn found(&self) -> Option<(&'a Validated, &'a Found)> {
+        match self {
+            Self::Refused { found, .. } | Self::Failed { found, .. } | Self::Deleting { found } => {
+                *found
+            }
+            Self::Suspended { spec, found, .. } => found.map(|found| (*spec, found)),
+            Self::Applied { .. } => None,
+        }
+    }
+
+    /// Returns which children cannot be kept for clients, and why.
+    #[must_use]
+    pub fn unkept(&self) -> Option<String> {
+        let (_, found) = self.found()?;
+        let all = found.unkept.iter().map(|unkept| unkept.message.as_str());
+        let all: Vec<&str> = all.collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 }

@@ -31,12 +31,14 @@ pub(super) fn summarize(
             let unhealthy = found.and_then(|_| unhealthy(conditions));
             suspended(conditions, object, groups, unhealthy, *finishing)
         }
-        (None, State::Deleting) => {
+        (None, State::Deleting { .. }) => {
             let message = "the API groups are given back to their CRDs".to_owned();
             let told = problem(groups).or_else(|| counted(groups));
             Finding::no(reasons::DELETING, told.unwrap_or(message))
         }
-        (None, State::Failed { message, .. }) => failed(conditions, message),
+        (None, State::Failed { message, found, .. }) => {
+            failed(conditions, object, groups, message, found.is_some())
+        }
         (None, State::Applied { .. } | State::Refused { .. }) => ready(conditions, object, groups),
     };
     // Waiting for the user is neither progress nor failure.
@@ -52,10 +54,14 @@ pub(super) fn summarize(
     } else {
         conditions.remove(types::STALLED);
     }
-    if done || resting || stalled.is_some() {
+    let unkept = state.unkept().filter(|_| !failing);
+    if stalled.is_some() || (unkept.is_none() && (done || resting)) {
         conditions.remove(types::RECONCILING);
     } else {
-        let finding = reconciling(state, &ready, busy);
+        let finding = match unkept {
+            Some(message) => Finding::yes(reasons::APPLY_FAILED, message),
+            None => reconciling(state, &ready, busy),
+        };
         conditions.set(types::RECONCILING, finding);
     }
     conditions.set(types::READY, ready);
@@ -109,7 +115,12 @@ fn busy(conditions: &Conditions, state: &State<'_>) -> Option<(&'static str, Str
 /// Returns what trying again cannot mend.
 fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, String)> {
     match state {
-        State::Refused { refusal, .. } => Some((refusal.reason, refusal.message.clone())),
+        State::Refused { refusal, .. } => {
+            let told = &refusal.message;
+            let unkept = state.unkept().filter(|unkept| !told.contains(unkept));
+            let unkept = unkept.map_or_else(String::new, |unkept| format!("; {unkept}"));
+            Some((refusal.reason, format!("{told}{unkept}")))
+        }
         State::Applied {
             refusal: Some(refusal),
             ..
@@ -127,6 +138,7 @@ fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, S
         State::Failed {
             message,
             forbidden: true,
+            ..
         } => Some((reasons::FORBIDDEN, message.clone())),
         State::Applied {
             database: Some(known),
@@ -165,9 +177,20 @@ fn counted(groups: &[GroupStatus]) -> Option<String> {
     group.progress.map(|_| words())
 }
 
-/// A step that is tried again says nothing about what is served, so a `Ready` that is true stays.
-fn failed(conditions: &Conditions, message: &str) -> Finding {
-    if conditions.is_true(types::READY) {
+/// A step that is tried again says nothing about what is served, so a `Ready` that is true stays,
+/// unless the look at the server (`looked`) says otherwise.
+fn failed(
+    conditions: &Conditions,
+    object: &ReportsServer,
+    groups: &[GroupStatus],
+    message: &str,
+    looked: bool,
+) -> Finding {
+    if let Some(why) = unhealthy(conditions).filter(|_| looked) {
+        return Finding::no(reasons::DEPENDENCY_NOT_READY, why);
+    }
+    let serves = looked && ready(conditions, object, groups).is == Is::True;
+    if serves || conditions.is_true(types::READY) {
         Finding::yes(
             reasons::SERVING,
             "served as before; see Reconciling for what has failed",
@@ -175,6 +198,12 @@ fn failed(conditions: &Conditions, message: &str) -> Finding {
     } else {
         Finding::no(reasons::APPLY_FAILED, message)
     }
+}
+
+/// Returns whether every group was looked at. An operator that has just started has not.
+pub(super) fn seen(groups: &[GroupStatus]) -> bool {
+    let mut phases = groups.iter().map(|group| group.phase);
+    !groups.is_empty() && phases.all(|phase| phase != MigrationPhase::Pending)
 }
 
 /// Suspending changes nothing about what is served. Whether clients are served is told all the same,
@@ -194,12 +223,7 @@ fn suspended(
     if let Some(why) = unhealthy {
         return Finding::no(reasons::SUSPENDED, format!("{why}; {message}"));
     }
-    // An operator that has just started has not looked at the groups yet.
-    let seen = groups
-        .iter()
-        .all(|group| group.phase != MigrationPhase::Pending)
-        && !groups.is_empty();
-    let ready = if seen {
+    let ready = if seen(groups) {
         let ready = ready(conditions, object, groups);
         (ready.is == Is::True).then_some(()).ok_or(ready.message)
     } else {

@@ -1,10 +1,13 @@
 //! The number of the server's pods, their places, and the number that may be away.
 
+use crds::names::FIELD_MANAGER;
 use crds::v1alpha1::defaults::{Effective, REPLICAS};
 use crds::v1alpha1::spec::{AutoscalingSpec, PodDisruptionBudgetSpec};
 use crds::v1alpha1::{ReportsServerSpec, reasons};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::MetricSpec;
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
 
@@ -15,6 +18,8 @@ use super::refusal::{Refusal, refuse};
 pub struct Scale {
     /// The number of the pods.
     pub replicas: Replicas,
+    /// The number in the cluster, where the operator has set it and nobody else since.
+    pub present: Option<i32>,
     /// The number that may be away at the same time: (`minAvailable`, `maxUnavailable`), one of
     /// them.
     pub disruption_budget: Option<(Option<IntOrString>, Option<IntOrString>)>,
@@ -62,7 +67,11 @@ impl Replicas {
     }
 }
 
-pub(super) fn of(spec: &ReportsServerSpec, effective: &Effective) -> Result<Scale, Refusal> {
+pub(super) fn of(
+    spec: &ReportsServerSpec,
+    effective: &Effective,
+    deployment: Option<&Deployment>,
+) -> Result<Scale, Refusal> {
     let server = spec.server.clone().unwrap_or_default();
     let replicas = match server.autoscaling {
         Some(auto) => Replicas::Auto(autoscaling(auto)?),
@@ -84,8 +93,23 @@ pub(super) fn of(spec: &ReportsServerSpec, effective: &Effective) -> Result<Scal
     Ok(Scale {
         disruption_budget: own.or(default),
         spread: server.topology_spread_constraints,
+        present: deployment.and_then(own_replicas),
         replicas,
     })
+}
+
+/// Returns the number of pods of a Deployment, where the operator has set it. Whoever changes it
+/// takes the field from the operator.
+fn own_replicas(deployment: &Deployment) -> Option<i32> {
+    let own = |entry: &ManagedFieldsEntry| {
+        let fields = entry.fields_v1.as_ref();
+        entry.manager.as_deref() == Some(FIELD_MANAGER)
+            && entry.operation.as_deref() == Some("Apply")
+            && fields.is_some_and(|fields| fields.0.pointer("/f:spec/f:replicas").is_some())
+    };
+    let entries = deployment.metadata.managed_fields.as_ref()?;
+    let spec = deployment.spec.as_ref().filter(|_| entries.iter().any(own));
+    spec?.replicas
 }
 
 fn autoscaling(spec: AutoscalingSpec) -> Result<Autoscaling, Refusal> {
@@ -110,4 +134,30 @@ fn autoscaling(spec: AutoscalingSpec) -> Result<Autoscaling, Refusal> {
         max: max_replicas,
         metrics: metrics.collect::<Result<_, _>>()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::the_operator(FIELD_MANAGER, "Apply", "f:replicas", Some(5))]
+    #[case::an_autoscaler("kube-controller-manager", "Update", "f:replicas", None)]
+    #[case::nobody(FIELD_MANAGER, "Apply", "f:paused", None)]
+    fn the_number_of_pods_is_known_by_who_has_set_it(
+        #[case] manager: &str,
+        #[case] operation: &str,
+        #[case] field: &str,
+        #[case] expected: Option<i32>,
+    ) {
+        let deployment = serde_json::from_value(json!({
+            "metadata": {"name": "a-server", "managedFields": [{"manager": manager,
+                "operation": operation, "fieldsV1": {"f:spec": {field: {}}}}]},
+            "spec": {"replicas": 5, "selector": {}, "template": {}},
+        }));
+        assert_eq!(own_replicas(&deployment.unwrap()), expected);
+    }
 }

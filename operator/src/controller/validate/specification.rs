@@ -52,7 +52,7 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
     let confirmed = object
         .annotations()
         .get(crd_names::ANNOTATION_CONFIRM_DATA_DELETION);
-    let scale = scale::of(spec, &effective)?;
+    let scale = scale::of(spec, &effective, found.inside.deployment.as_ref())?;
     let database = database(spec, &effective, found, &names, &scale)?;
     checks::identity(object, &database)?;
     let certified = database_names(&database, &names, &spec.target_namespace);

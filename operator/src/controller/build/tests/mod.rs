@@ -238,6 +238,7 @@ fn on_postgres(spec: Value, replicas: i32) -> Validated {
         })),
         scale: Scale {
             replicas: Replicas::Fixed(replicas),
+            present: None,
             disruption_budget: (replicas > 1).then_some((least, None)),
             spread: None,
         },
@@ -268,6 +269,22 @@ fn an_autoscaler_owns_the_number_of_pods() {
     let children = build(&spec, &material(), &operator());
     assert_eq!(children.deployment.spec.unwrap().replicas, None);
     insta::assert_snapshot!(yaml(&[("autoscaler", value(&children.autoscaler))]));
+}
+
+#[test]
+fn an_autoscaler_takes_over_from_the_present_number_of_pods() {
+    let mut spec = on_postgres(json!({}), 2);
+    spec.scale.replicas = Replicas::Auto(Autoscaling {
+        min: 2,
+        max: 5,
+        metrics: Vec::new(),
+    });
+    for (present, expected) in [(4, 4), (9, 5), (0, 2)] {
+        spec.scale.present = Some(present);
+        let children = build(&spec, &material(), &operator());
+        let replicas = children.deployment.spec.unwrap().replicas;
+        assert_eq!(replicas, Some(expected), "{present}");
+    }
 }
 
 #[test]

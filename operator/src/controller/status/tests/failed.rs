@@ -3,14 +3,16 @@
 
 use std::time::Duration;
 
+use super::kept::as_found;
 use super::*;
+use crate::controller::found::Found;
 use crate::controller::status::tells_forbidden;
 use crate::refusals::Meaning;
 
 const MESSAGE: &str = "cannot read Secret target/a: secrets is forbidden";
 
 fn refused(object: &ReportsServer, meaning: Meaning) -> ReportsServerStatus {
-    let state = State::failed(MESSAGE.to_owned(), Some(meaning));
+    let state = State::failed(MESSAGE.to_owned(), Some(meaning), None);
     compute(object, &state, &[], at(0))
 }
 
@@ -47,7 +49,7 @@ fn a_refusal_that_stays_is_a_missing_right() {
 #[test]
 fn another_error_is_told_as_it_is() {
     let object = fixtures::object(spec());
-    let state = State::failed("no answer".to_owned(), None);
+    let state = State::failed("no answer".to_owned(), None, None);
     let status = compute(&object, &state, &[], at(0));
     assert_eq!(told(&status, types::RECONCILING), Some("no answer"));
     assert_eq!(condition(&status, types::STALLED), None);
@@ -61,6 +63,7 @@ fn a_failed_step_does_not_make_unready_what_is_served() {
     let state = State::Failed {
         message: "cannot apply".into(),
         forbidden: false,
+        found: None,
     };
     let status = compute(&object, &state, &groups, at(9));
     assert_eq!(
@@ -74,6 +77,33 @@ fn a_failed_step_does_not_make_unready_what_is_served() {
     assert_eq!(kstatus(&status, 3), "InProgress");
 }
 
+/// A webhook that answers 500 says nothing about the pods, which are looked at all the same.
+#[test]
+fn a_failed_step_does_not_hide_how_the_server_is() {
+    let mut object = fixtures::object(spec());
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
+    object.status = Some(status_of(&object, &applied(true, true, true), &groups));
+    let kept = validated(spec());
+    let failed = |object: &ReportsServer, found: &Found| {
+        let found = Some((&kept, found));
+        let state = State::failed("cannot apply".to_owned(), None, found);
+        compute(object, &state, &groups, at(9))
+    };
+    let away = failed(&object, &as_found(applied(false, true, true)));
+    let not_ready = Some(("False", reasons::PODS_NOT_READY));
+    assert_eq!(condition(&away, types::SERVER_AVAILABLE), not_ready);
+    let ready = condition(&away, types::READY);
+    assert_eq!(ready, Some(("False", reasons::DEPENDENCY_NOT_READY)));
+    let reconciling = Some(("True", reasons::APPLY_FAILED));
+    assert_eq!(condition(&away, types::RECONCILING), reconciling);
+    assert_eq!(told(&away, types::RECONCILING), Some("cannot apply"));
+    object.status = Some(away);
+    let back = failed(&object, &as_found(applied(true, true, true)));
+    let ready = condition(&back, types::READY);
+    assert_eq!(ready, Some(("True", reasons::SERVING)));
+    assert_eq!(condition(&back, types::RECONCILING), reconciling);
+}
+
 #[rstest]
 #[case(false, "InProgress")]
 #[case(true, "Failed")]
@@ -82,6 +112,7 @@ fn a_failed_step_is_told(#[case] forbidden: bool, #[case] expected: &str) {
     let state = State::Failed {
         message: "cannot apply".into(),
         forbidden,
+        found: None,
     };
     let status = compute(&object, &state, &[], at(0));
     assert_eq!(kstatus(&status, 3), expected);

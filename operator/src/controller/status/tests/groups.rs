@@ -97,7 +97,7 @@ fn a_deletion_tells_how_far_the_way_back_is() {
     let mut back = group(MigrationPhase::RollingBack, ServedBy::Server);
     let message = |back: &GroupStatus| {
         let groups = std::slice::from_ref(back);
-        let status = compute(&object, &State::Deleting, groups, at(0));
+        let status = compute(&object, &State::Deleting { found: None }, groups, at(0));
         let ready = status.conditions.iter().find(|c| c.type_ == types::READY);
         ready.unwrap().message.clone()
     };

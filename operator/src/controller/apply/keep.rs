@@ -1,0 +1,88 @@
+//! Applies what clients depend on where the rest is not carried out. A child that is refused, or is
+//! somebody else's, does not keep the others from being applied.
+
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::{Api, Client};
+
+use super::child::{inside, one};
+use super::error::Error;
+use crate::controller::build::Children;
+use crate::controller::found::{Part, Unkept};
+
+/// The outcome of [`keep`].
+#[derive(Debug)]
+pub struct Standing {
+    /// The control API, where it could be applied.
+    pub control_api: Option<APIService>,
+    /// The children that could not be applied.
+    pub unkept: Vec<Unkept>,
+}
+
+impl Standing {
+    /// Returns whether all certificates were stored.
+    #[must_use]
+    pub fn is_certified(&self) -> bool {
+        let mut unkept = self.unkept.iter();
+        unkept.all(|unkept| unkept.part != Part::Certificates)
+    }
+}
+
+/// Applies the certificates, and what leads to the server. `stored` are the children with the
+/// certificates that are in the cluster already: where new ones cannot be stored, nobody is told to
+/// trust them.
+pub async fn keep(client: &Client, children: &Children, stored: &Children) -> Standing {
+    let mut unkept = Box::pin(certificates(client, children)).await;
+    let children = if unkept.is_empty() { children } else { stored };
+    let service = &children.service;
+    if let Err(error) = one(&inside(client, service), service).await {
+        unkept.push(told(Part::Server, &error));
+    }
+    let control_api = &children.control_api;
+    let bundle = control_api
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.ca_bundle.as_ref());
+    let control_api = if bundle.is_none_or(|bundle| bundle.0.is_empty()) {
+        // Without an authority nobody would trust the server, which runs with the one that it has.
+        None
+    } else {
+        match one(&Api::all(client.clone()), control_api).await {
+            Ok(control_api) => Some(control_api),
+            Err(error) => {
+                unkept.push(told(Part::Server, &error));
+                None
+            }
+        }
+    };
+    Standing {
+        control_api,
+        unkept,
+    }
+}
+
+/// Applies the certificates. Returns those that could not be.
+async fn certificates(client: &Client, children: &Children) -> Vec<Unkept> {
+    // A certificate of an authority that is not stored could not be renewed by it.
+    if let Err(error) = one(&inside(client, &children.ca), &children.ca).await {
+        return vec![told(Part::Certificates, &error)];
+    }
+    let mut secrets = vec![&children.serving_cert];
+    if let Some(managed) = &children.managed {
+        secrets.extend([&managed.tls, &managed.client]);
+    }
+    let mut unkept = Vec::new();
+    for secret in secrets {
+        if let Err(error) = one(&inside(client, secret), secret).await {
+            unkept.push(told(Part::Certificates, &error));
+        }
+    }
+    unkept
+}
+
+fn told(part: Part, error: &Error) -> Unkept {
+    Unkept {
+        part,
+        foreign: matches!(error, Error::Foreign { .. }),
+        message: error.to_string(),
+    }
+}
