@@ -92,6 +92,8 @@ pub fn metrics_host(namespace: &str) -> String {
 pub const SERVICE_PORT: i32 = 443;
 /// Port on which the server listens.
 pub const CONTAINER_PORT: i32 = 8443;
+/// Ports of DNS, with their protocols. A policy sees that of the pod, which is 5353 on `OpenShift`.
+pub const DNS_PORTS: [(i32, &str); 4] = [(53, "UDP"), (53, "TCP"), (5353, "UDP"), (5353, "TCP")];
 /// Key of the `ConfigMap` with the specification that was carried out last.
 pub const ACCEPTED_KEY: &str = "spec.json";
 /// Name of both ports.

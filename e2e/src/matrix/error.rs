@@ -55,6 +55,9 @@ pub enum MatrixError {
     /// A command that has to be refused was carried out.
     #[error("{0} was not refused")]
     NotRefused(&'static str),
+    /// A `ReportsServer` or its CRD is being deleted.
+    #[error("the ReportsServer or its CRD is being deleted, since {0}")]
+    NotKept(String),
     /// Helm is not there.
     #[error("REPORTS_SERVER_HELM is not set; hack/ways helm prints what it has to be")]
     NoHelm,

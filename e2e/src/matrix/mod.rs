@@ -120,6 +120,8 @@ impl Attempt<'_> {
             self.back_and_forth().await?;
             outcome.downgraded = before.map(|_| true);
         }
+        way.upgrades_with_care(&line.cluster, &self.manifests)
+            .await?;
         way.test(&line.cluster).await
     }
 
@@ -168,6 +170,8 @@ impl Attempt<'_> {
         let (way, line) = (self.way, self.line);
         line.say("uninstalling, which is refused where the way can");
         way.refuses_to_uninstall(&line.cluster).await?;
+        line.say("uninstalling where the ReportsServer stays, and installing again");
+        Box::pin(way.keeps_server(&line.cluster, &self.manifests)).await?;
         line.say("deleting the ReportsServer");
         let timeout = format!("--timeout={}s", LIMIT.as_secs());
         let delete = ["delete", "reportsserver", NAME, "--wait=true", &timeout];

@@ -6,7 +6,7 @@ use testcluster::{Cluster, Process};
 
 use super::error::MatrixError;
 use super::{argocd, flux, olm, tool};
-use crate::takeover::OPERATOR_NAMESPACE;
+use crate::takeover::{NAME as SERVER, OPERATOR_NAMESPACE};
 
 /// Name of the chart, of its release, and of the operator's Deployment.
 const NAME: &str = "reports-server-operator";
@@ -79,9 +79,8 @@ impl Way {
                 cluster.kubectl(arguments).await?;
             }
             Self::Helm(_) => {
-                let chart = manifests.join("helm").join(NAME);
-                let chart = chart.to_string_lossy();
-                let arguments = ["upgrade", "--install", NAME, &*chart, "--create-namespace"];
+                let chart = chart(manifests);
+                let arguments = ["upgrade", "--install", NAME, &chart, "--create-namespace"];
                 self.helm(cluster, &[&arguments[..], &WAIT].concat())
                     .await?;
             }
@@ -125,6 +124,83 @@ impl Way {
             (_, Some(manifests)) => self.install(cluster, manifests).await,
             (_, None) => Ok(()),
         }
+    }
+
+    /// Makes sure that Helm upgrades what was scaled by hand, and refuses an upgrade with which it
+    /// would delete the CRD.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub async fn upgrades_with_care(
+        &self,
+        cluster: &Cluster,
+        manifests: &Path,
+    ) -> Result<(), MatrixError> {
+        let Self::Helm(_) = self else {
+            return Ok(());
+        };
+        for replicas in REPLICAS {
+            let scale = ["scale", "deployment", NAME, replicas];
+            let arguments = [&["-n", OPERATOR_NAMESPACE][..], &scale].concat();
+            cluster.kubectl(arguments).await?;
+        }
+        let chart = chart(manifests);
+        let upgrade = ["upgrade", NAME, &chart, "--reset-values", "--set"];
+        let with = |value: &'static str| [&upgrade[..], &[value], &WAIT].concat();
+        self.helm(cluster, &with("crds.keep=false")).await?;
+        match self.helm(cluster, &with("crds.install=false")).await {
+            Err(MatrixError::Refused { said, .. }) if said.contains("crds.keep=true") => {}
+            Err(error) => return Err(error),
+            Ok(()) => return Err(MatrixError::NotRefused("helm upgrade without the CRD")),
+        }
+        self.helm(cluster, &with("crds.keep=true")).await
+    }
+
+    /// Makes sure that the `ReportsServer` stays where the operator goes first: with Helm for another
+    /// way, with Flux and Argo CD in the wrong order. The operator is installed again.
+    ///
+    /// # Errors
+    /// If a tool fails, or the `ReportsServer` does not stay.
+    pub async fn keeps_server(
+        &self,
+        cluster: &Cluster,
+        manifests: &Path,
+    ) -> Result<(), MatrixError> {
+        match self {
+            Self::Helm(_) => self.changes_and_returns(cluster, manifests).await,
+            Self::Flux(_) | Self::ArgoCd(_) => {
+                self.uninstall(cluster, manifests).await?;
+                // Nothing can be created in a namespace that is being deleted.
+                let namespace = format!("namespace/{OPERATOR_NAMESPACE}");
+                let gone = ["wait", "--for=delete", &namespace, "--timeout=180s"];
+                cluster.kubectl(gone).await?;
+                is_kept(cluster).await?;
+                self.install(cluster, manifests).await
+            }
+            Self::Manifest | Self::Kustomize | Self::Olm(_) => Ok(()),
+        }
+    }
+
+    /// Goes from Helm to the manifest, and back to Helm.
+    async fn changes_and_returns(
+        &self,
+        cluster: &Cluster,
+        manifests: &Path,
+    ) -> Result<(), MatrixError> {
+        let uninstall = ["uninstall", NAME, "--no-hooks"];
+        self.helm(cluster, &[&uninstall[..], &WAIT].concat())
+            .await?;
+        Self::Manifest.install(cluster, manifests).await?;
+        is_kept(cluster).await?;
+        let script = format!("set -euo pipefail\n{ALL_BUT_SERVERS}");
+        let mut delete = cluster.command("bash");
+        delete.args(["-c", &script]);
+        delete.current_dir(manifests.join(".."));
+        tool::run("kubectl delete", delete).await?;
+        is_kept(cluster).await?;
+        let chart = chart(manifests);
+        let install = ["install", NAME, &chart, "--take-ownership"];
+        self.helm(cluster, &[&install[..], &WAIT].concat()).await
     }
 
     /// Uninstalls the operator.
@@ -196,7 +272,56 @@ impl Way {
     }
 }
 
-/// Revision of the release that was installed, installed over, rolled back and forward.
-const REVISION: &str = "4";
+/// Returns the folder of the chart.
+fn chart(manifests: &Path) -> String {
+    let chart = manifests.join("helm").join(NAME);
+    chart.to_string_lossy().into_owned()
+}
+
+/// Makes sure that neither the `ReportsServer` nor its CRD is being deleted.
+async fn is_kept(cluster: &Cluster) -> Result<(), MatrixError> {
+    let server = format!("reportsserver/{SERVER}");
+    let deletion = "--output=jsonpath={.items[*].metadata.deletionTimestamp}";
+    let deletion = cluster.kubectl(["get", CRD, &server, deletion]).await?;
+    match deletion.trim() {
+        "" => Ok(()),
+        since => Err(MatrixError::NotKept(since.to_owned())),
+    }
+}
+
+/// The CRD of `ReportsServer`.
+const CRD: &str = "crd/reportsservers.reports-server.io";
+/// Revision of the release that was installed, installed over, rolled back and forward, and upgraded
+/// twice.
+const REVISION: &str = "6";
 /// Has Helm wait until what it has done is done.
 const WAIT: [&str; 3] = ["--wait", "--timeout", "5m"];
+/// The operators are scaled to one, and back, as in docs/install.md.
+const REPLICAS: [&str; 2] = ["--replicas=1", "--replicas=2"];
+/// The command of docs/uninstall.md that deletes all but what each `ReportsServer` needs.
+const ALL_BUT_SERVERS: &str = "\
+kubectl delete -f manifests/install.yaml --dry-run=client --output name |
+    grep -v -e customresourcedefinition -e namespace/ -e 'clusterrole.*/reports-server:server' |
+    xargs kubectl --namespace reports-server-system delete
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_are_those_of_the_pages() {
+        let uninstall = include_str!("../../../docs/uninstall.md");
+        assert!(uninstall.contains(&format!("$ {ALL_BUT_SERVERS}")));
+        let again = format!(
+            "$ helm install {NAME} manifests/helm/{NAME} \\\n    \
+             --namespace {OPERATOR_NAMESPACE} --take-ownership --wait"
+        );
+        assert!(uninstall.contains(&again), "{again}");
+        let install = include_str!("../../../docs/install.md");
+        let [one, two] = REPLICAS;
+        let scale = format!("$ kubectl -n {OPERATOR_NAMESPACE} scale deployment {NAME} {one}\n");
+        assert!(install.contains(&scale), "{scale}");
+        assert!(install.contains(&format!("`{two}`")), "{two}");
+    }
+}

@@ -21,12 +21,17 @@ use crate::names::{
 /// The files of a folder: the path of each below it, and its text.
 pub type Files = BTreeMap<String, String>;
 
+/// Annotations by which Argo CD and Flux do not prune an object.
+const NOT_PRUNED: [(&str, &str); 2] = [
+    ("argocd.argoproj.io/sync-options", "Prune=false"),
+    ("kustomize.toolkit.fluxcd.io/prune", "disabled"),
+];
+
 /// Returns the documents in the order in which they have to exist.
 pub(super) fn documents(place: &Place) -> Result<Vec<Document>, Error> {
-    let crd = crds::v1alpha1::reports_server_crd().map_err(Error::Crd)?;
     let mut documents = vec![
         plain(&objects::namespace(place))?,
-        plain(&crd)?,
+        crd()?,
         plain(&objects::service_account(place))?,
     ];
     documents.extend(roles(place));
@@ -35,6 +40,15 @@ pub(super) fn documents(place: &Place) -> Result<Vec<Document>, Error> {
     documents.push(plain(&availability::priority_quota(place))?);
     documents.push(plain(&objects::deployment(place))?);
     Ok(documents)
+}
+
+/// Returns the CRD. It is not pruned with the operator: each `ReportsServer` would go with it, and
+/// wait for an operator that is gone.
+fn crd() -> Result<Document, Error> {
+    let mut crd = crds::v1alpha1::reports_server_crd().map_err(Error::Crd)?;
+    let annotations = crd.metadata.annotations.get_or_insert_default();
+    annotations.extend(NOT_PRUNED.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    plain(&crd)
 }
 
 /// Returns the roles and their bindings.

@@ -1,6 +1,7 @@
 //! The rendered text, read back as a cluster would get it.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -9,7 +10,8 @@ use serde_json::Value;
 
 use super::install;
 use crate::names::{
-    AUTH_DELEGATOR, AUTH_READER, OPERAND_CLUSTER_ROLE, OPERATOR_CONFIG, SERVER_CLUSTER_ROLE,
+    AUTH_DELEGATOR, AUTH_READER, OPERAND_CLUSTER_ROLE, OPERATOR_CONFIG, OPERATOR_NAMESPACE,
+    SERVER_CLUSTER_ROLE,
 };
 use crate::security;
 
@@ -188,17 +190,14 @@ fn the_operator_has_every_right_that_a_migration_asks_for() {
     };
     let held: Vec<_> = own(super::rules::cluster(), None)
         .chain(own(super::rules::reports(), None))
-        .chain(own(
-            super::rules::own_namespace(),
-            Some(crate::names::OPERATOR_NAMESPACE),
-        ))
+        .chain(own(super::rules::own_namespace(), Some(OPERATOR_NAMESPACE)))
         .collect();
     let groups = super::rules::reports()
         .into_iter()
         .map(|reasoned| reasoned.rule);
     for rule in groups {
         let (group, plurals) = (rule.api_groups.unwrap(), rule.resources.unwrap());
-        let namespace = crate::names::OPERATOR_NAMESPACE;
+        let namespace = OPERATOR_NAMESPACE;
         for right in crate::migration::rights::required(&group[0], &plurals, namespace) {
             let granted = held.iter().any(|(namespace, rule)| {
                 let has = |list: &Option<Vec<String>>, value: &str| {
@@ -213,6 +212,42 @@ fn the_operator_has_every_right_that_a_migration_asks_for() {
             assert!(granted, "{right}");
         }
     }
+}
+
+/// Returns the name of an object as `kubectl delete --output name` prints it.
+fn printed(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).unwrap().as_str().unwrap();
+    let (kind, name) = (text("/kind").to_lowercase(), text("/metadata/name"));
+    match text("/apiVersion").split_once('/') {
+        Some((group, _)) => format!("{kind}.{group}/{name}"),
+        None => format!("{kind}/{name}"),
+    }
+}
+
+/// Whoever changes the way of installing keeps the CRD with each `ReportsServer`, and what the servers
+/// need.
+#[test]
+fn the_command_of_the_page_leaves_what_a_server_needs() {
+    let page = include_str!("../../../docs/uninstall.md");
+    let (_, rest) = page.split_once("    grep ").unwrap();
+    let (patterns, _) = rest.split_once(" |\n").unwrap();
+    let all: Vec<String> = objects().iter().map(printed).collect();
+    let script = format!("printf '%s\\n' \"$@\" | grep {patterns}");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, "sh"]).args(&all);
+    let deleted = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+    let deleted: Vec<&str> = deleted.lines().collect();
+    let kept: Vec<&String> = all
+        .iter()
+        .filter(|name| !deleted.contains(&name.as_str()))
+        .collect();
+    let expected = [
+        format!("namespace/{OPERATOR_NAMESPACE}"),
+        "customresourcedefinition.apiextensions.k8s.io/reportsservers.reports-server.io".to_owned(),
+        format!("clusterrole.rbac.authorization.k8s.io/{SERVER_CLUSTER_ROLE}"),
+    ];
+    assert_eq!(kept, expected.iter().collect::<Vec<_>>());
+    assert_eq!(deleted.len() + kept.len(), all.len());
 }
 
 /// `e2e/tests/clusters/policies.rs` applies them.

@@ -140,6 +140,8 @@ fn the_chart_adds_what_its_values_say() {
     }
     let crd = &of_kind(&objects, "CustomResourceDefinition")[0]["metadata"];
     assert_eq!(crd.pointer("/annotations/helm.sh~1resource-policy"), None);
+    let jobs = serde_json::to_string(&of_kind(&objects, "Job")).unwrap();
+    assert!(jobs.contains("--crd-goes"), "{jobs}");
     let deployment = of_kind(&objects, "Deployment")[0];
     let account = deployment.pointer("/spec/template/spec/serviceAccountName");
     assert_eq!(account, Some(&json!("policy-operator")));
@@ -151,6 +153,17 @@ fn the_chart_adds_what_its_values_say() {
     let crd = &of_kind(&kept, "CustomResourceDefinition")[0]["metadata"];
     let policy = crd.pointer("/annotations/helm.sh~1resource-policy");
     assert_eq!(policy, Some(&json!("keep")));
+}
+
+/// Helm keeps what an upgrade no longer renders by the annotation; `e2e/tests/clusters/install_ways.rs`
+/// has the chart refuse where the CRD lacks it.
+#[test]
+fn the_chart_leaves_the_crd_to_another_way() {
+    let Some(tools) = Tools::find() else { return };
+    let arguments = ["--is-upgrade", "--set", "crds.install=false"];
+    let objects = tools.helm(NAMESPACE, &arguments);
+    assert!(of_kind(&objects, "CustomResourceDefinition").is_empty());
+    assert_eq!(of_kind(&objects, "Deployment").len(), 1);
 }
 
 /// Returns the template of the operator's pods, as the chart renders it.

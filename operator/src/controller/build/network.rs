@@ -22,12 +22,10 @@ use crate::controller::validate::Network;
 use crate::database::cloudnativepg;
 use crate::database::embedded::Embedded;
 use crate::database::managed::{self, Backup, Destination, Managed, Recovery, Source};
-use crate::names::{CONTAINER_PORT, OPERATOR};
+use crate::names::{CONTAINER_PORT, DNS_PORTS, OPERATOR};
 
 /// Label with a namespace's name, which every namespace has.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
-/// Ports of DNS. A policy sees that of the pod, which is 5353 on `OpenShift`.
-const DNS_PORTS: [i32; 2] = [53, 5353];
 /// Components that connect to a managed database.
 const DATABASE_CLIENTS: [&str; 4] = ["backup", "recovery", "server", "upgrade"];
 /// Components that have the server send a copy of its database.
@@ -269,10 +267,9 @@ fn dns() -> NetworkPolicyEgressRule {
         protocol: Some(protocol.to_owned()),
         ..NetworkPolicyPort::default()
     };
-    let ports = DNS_PORTS.map(|number| [(number, "UDP"), (number, "TCP")]);
     NetworkPolicyEgressRule {
         to: None,
-        ports: Some(ports.into_iter().flatten().map(port).collect()),
+        ports: Some(DNS_PORTS.map(port).to_vec()),
     }
 }
 

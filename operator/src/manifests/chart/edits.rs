@@ -14,13 +14,12 @@ pub(super) const ACCOUNT: &str = r#"{{ include "reports-server-operator.serviceA
 
 /// The CRD stays by a value.
 pub(super) const CRD: [Edit; 1] = [(
-    "\nmetadata:\n",
+    "\n  annotations:\n",
     "
-metadata:
-  {{- if .Values.crds.keep }}
   annotations:
+    {{- if .Values.crds.keep }}
     helm.sh/resource-policy: keep
-  {{- end }}
+    {{- end }}
 ",
 )];
 

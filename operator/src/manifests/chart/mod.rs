@@ -4,7 +4,10 @@
 mod edits;
 mod readme;
 
+use crds::v1alpha1::ReportsServer;
+use kube::CustomResourceExt as _;
 use serde::Serialize;
+use serde_json::json;
 
 use self::edits::{Edit, edited};
 use super::availability;
@@ -17,12 +20,12 @@ use super::render::{Document, rules_to_yaml};
 use super::rules;
 use crate::images::split;
 use crate::names::{
-    METRICS_ACCESS_CLUSTER_ROLE, METRICS_CERT, METRICS_SERVICE, OPERATOR, TRACING_CA,
+    DNS_PORTS, METRICS_ACCESS_CLUSTER_ROLE, METRICS_CERT, METRICS_SERVICE, OPERATOR, TRACING_CA,
 };
 use crate::security;
 
 /// Files that are copied, with their marks filled in.
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     (".helmignore", include_str!("files/helmignore")),
     ("Chart.yaml", include_str!("files/Chart.yaml")),
     ("values.yaml", include_str!("files/values.yaml")),
@@ -37,6 +40,10 @@ const FILES: [(&str, &str); 10] = [
     (
         "templates/NOTES.txt",
         include_str!("files/templates/NOTES.txt"),
+    ),
+    (
+        "templates/crd-refusal.yaml",
+        include_str!("files/templates/crd-refusal.yaml"),
     ),
     (
         "templates/networkpolicy.yaml",
@@ -77,6 +84,7 @@ fn marks() -> Result<Vec<Mark>, Error> {
     let mut marks = vec![
         ("@VERSION@", env!("CARGO_PKG_VERSION").to_owned()),
         ("@ACCOUNT_NAME@", OPERATOR.to_owned()),
+        ("@CRD@", ReportsServer::crd_name().to_owned()),
         ("@TARGET_LABEL@", crds::names::LABEL_TARGET.to_owned()),
         ("@METRICS_CERT@", METRICS_CERT.to_owned()),
         ("@METRICS_SERVICE@", METRICS_SERVICE.to_owned()),
@@ -113,6 +121,9 @@ fn marks() -> Result<Vec<Mark>, Error> {
             .trim_end()
             .to_owned(),
     ));
+    let dns = DNS_PORTS.map(|(port, protocol)| json!({"port": port, "protocol": protocol}));
+    let dns = indented_yaml(&dns, 2)?.trim_end().to_owned();
+    marks.push(("@DNS_PORTS@", dns));
     for (mark, rules) in [
         ("@APPLIER_RULES@", rules::applier()),
         ("@APPLIER_TARGET_RULES@", rules::applier_in_target()),

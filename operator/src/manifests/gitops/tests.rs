@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::gitops;
 use crate::names::{OPERATOR, OPERATOR_NAMESPACE};
@@ -75,6 +75,18 @@ fn the_operator_comes_first_and_is_never_pruned_with_a_server() {
     assert_eq!(operator["spec"]["sourceRef"], server["spec"]["sourceRef"]);
     let server = named("Application", "policy-reports");
     assert_eq!(server["spec"]["syncPolicy"]["automated"]["prune"], false);
+}
+
+/// An operator that goes first leaves the CRD, and with it each `ReportsServer`.
+#[test]
+fn the_crd_is_not_pruned() {
+    let base = crate::manifests::kustomize().unwrap();
+    let crd: Value = serde_yaml::from_str(&base["base/crd.yaml"]).unwrap();
+    let annotations = json!({
+        "argocd.argoproj.io/sync-options": "Prune=false",
+        "kustomize.toolkit.fluxcd.io/prune": "disabled",
+    });
+    assert_eq!(crd["metadata"]["annotations"], annotations);
 }
 
 /// `hack/gitops` runs the check.

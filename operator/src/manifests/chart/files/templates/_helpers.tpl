@@ -78,14 +78,7 @@ containers:
 {{- define "reports-server-operator.dns" -}}
 # DNS.
 - ports:
-  - port: 53
-    protocol: UDP
-  - port: 53
-    protocol: TCP
-  - port: 5353
-    protocol: UDP
-  - port: 5353
-    protocol: TCP
+@DNS_PORTS@
 {{- end }}
 
 {{/* Labels of the pod of a hook. */}}
