@@ -12,6 +12,7 @@ use kube::{Api, Client, ResourceExt};
 
 use super::dereference::service_ref;
 use super::found::{NamespaceState, Registered};
+use super::upkeep::is_under_way;
 use super::{targets, workload};
 use crate::migration::{GroupStatus, GroupTarget, Settings};
 use crate::names::Names;
@@ -21,6 +22,8 @@ use crate::names::Names;
 pub enum Plan {
     /// Nothing is in the way: remove the finalizer.
     LetGo,
+    /// A switch is between two of its steps, and requests are held: have it come to its end first.
+    Finish,
     /// Cut the children loose first, so that they stay; then remove the finalizer.
     Orphan,
     /// Give these groups back, and wait for it.
@@ -48,7 +51,12 @@ pub fn plan(
         return Plan::GiveUp;
     }
     if Effective::of(&object.spec).deletion_apis == ApiDeletionPolicy::Orphan {
-        return Plan::Orphan;
+        let mut groups = groups.iter();
+        return if groups.any(|group| is_under_way(object, group)) {
+            Plan::Finish
+        } else {
+            Plan::Orphan
+        };
     }
     // Also those that are to be served by their CRDs: one that is on its way there may have no
     // APIService of ours any more, and clients that wait at its gate until it is closed.
@@ -237,5 +245,21 @@ mod tests {
         spec["deletionPolicy"] = json!({"apis": "Orphan"});
         let object = object(spec, &json!({}));
         assert_eq!(plan(&object, &[served("a.example")], &[]), Plan::Orphan);
+    }
+
+    /// Nobody would let the requests go that wait between two steps.
+    #[test]
+    fn a_switch_comes_to_its_end_before_its_server_is_orphaned() {
+        let mut spec = apis();
+        spec["deletionPolicy"] = json!({"apis": "Orphan"});
+        let object = object(spec, &json!({}));
+        for (phase, expected) in [
+            (MigrationPhase::Switching, Plan::Finish),
+            (MigrationPhase::RollingBack, Plan::Finish),
+            (MigrationPhase::Soaking, Plan::Orphan),
+        ] {
+            let groups = [status("a.example", phase)];
+            assert_eq!(plan(&object, &[served("a.example")], &groups), expected);
+        }
     }
 }

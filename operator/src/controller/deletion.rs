@@ -20,6 +20,8 @@ use crate::names::Names;
 
 /// Time between two looks whether the groups are back.
 const RESYNC: Duration = Duration::from_secs(15);
+/// Time between two looks whether a switch has come to its end.
+const FINISHING: Duration = Duration::from_secs(2);
 
 /// Gives the groups back and lets the object go.
 pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
@@ -53,6 +55,12 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
             let found = kept.as_ref().map(Kept::parts);
             report(object, ctx, &State::Deleting { found }).await?;
             return Ok(Action::requeue(RESYNC));
+        }
+        cleanup::Plan::Finish => {
+            let kept = Box::pin(upkeep::finish(object, ctx)).await?;
+            let found = kept.as_ref().map(Kept::parts);
+            report(object, ctx, &State::Deleting { found }).await?;
+            return Ok(Action::requeue(FINISHING));
         }
         cleanup::Plan::Orphan => Box::pin(cut_loose(object, ctx)).await?,
         cleanup::Plan::GiveUp => give_up(object, ctx).await?,

@@ -229,6 +229,19 @@ pub async fn stay(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept>,
     Ok(Some(Kept { spec: *spec, found }))
 }
 
+/// Has switches that are under way come to their end, and begins none.
+///
+/// # Errors
+/// As [`stay`].
+pub async fn finish(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept>, Error> {
+    let kept = Box::pin(stay(object, ctx)).await?;
+    if let Some(Kept { spec, found }) = &kept {
+        let targets = targets::targets(spec, &serving(found), true);
+        ctx.supervisor.ensure(&owner(object), targets);
+    }
+    Ok(kept)
+}
+
 /// Applies all children, or what clients depend on where it is suspended, and renews the certificates,
 /// unless the specification or a child is refused.
 async fn settle(
@@ -346,7 +359,7 @@ fn due(found: Option<&Found>, resync: Duration) -> Duration {
 
 /// Returns whether a group is between two steps of a switch; of one that this process has not
 /// looked at yet the status tells.
-fn is_under_way(object: &ReportsServer, group: &GroupStatus) -> bool {
+pub fn is_under_way(object: &ReportsServer, group: &GroupStatus) -> bool {
     let told = || {
         let migration = object.status.as_ref()?.migration.as_ref()?;
         let told = migration.groups.iter().find(|g| g.group == group.group)?;

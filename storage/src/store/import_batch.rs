@@ -125,7 +125,8 @@ fn read_item(
         };
         return Err((".metadata.namespace", reason.to_owned()));
     }
-    if uid.is_empty() && mode != ImportMode::WrittenBack {
+    // A copy that was about to be made has no uid, also where it is forgotten again.
+    if uid.is_empty() && !matches!(mode, ImportMode::WrittenBack | ImportMode::Pruned) {
         return Err((".metadata.uid", "must be set".to_owned()));
     }
     let key = ObjectKey::new(namespace, name);

@@ -22,6 +22,9 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 /// The note about a group whose copies are pruned: it is copied from no CRD any more.
 const PRUNED: &str = "{}";
 
+/// The note about a group whose copies are being pruned: etcd may lack any of them. It names no CRD.
+const PRUNING: &str = r#"{"":"pruning"}"#;
+
 /// The reason why the origin of the copies is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum OriginError {
@@ -69,6 +72,15 @@ fn taken_over_key(group: &str) -> String {
 pub async fn note(cx: &Cx, o: &Observed) -> Result<(), OriginError> {
     set(cx, &taken_over_key(&cx.target.group), None).await?;
     set(cx, &key(&cx.target.group), Some(&uids(o))).await
+}
+
+/// Notes that the copies of the group are being pruned; written before the first one is deleted. From
+/// then on what etcd lacks was not deleted by clients.
+///
+/// # Errors
+/// See [`OriginError`].
+pub async fn note_pruning(cx: &Cx) -> Result<(), OriginError> {
+    set(cx, &key(&cx.target.group), Some(PRUNING)).await
 }
 
 /// Notes that the copies of the group are pruned; written when that is done.
@@ -219,12 +231,14 @@ mod tests {
     fn a_crd_whose_copies_were_pruned_tells_nothing() {
         let same = crd(&json!({"uid": "a"}));
         assert!(!is_origin(Some(PRUNED), "rs.g", Some(&same)));
+        assert!(!is_origin(Some(PRUNING), "rs.g", Some(&same)));
     }
 
     #[rstest]
     #[case::in_both(Some(PRUNED), Some(1), Some(1))]
     #[case::the_annotation_was_taken_away(Some(PRUNED), None, Some(2))]
     #[case::a_way_back_that_was_given_up_has_made_copies(Some(r#"{"rs.g": "a"}"#), Some(1), None)]
+    #[case::it_is_under_way(Some(PRUNING), None, None)]
     #[case::never(Some(r#"{"rs.g": "a"}"#), None, None)]
     #[case::noted_by_an_earlier_release(None, Some(1), Some(1))]
     fn the_note_tells_whether_etcd_has_copies(

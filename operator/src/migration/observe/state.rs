@@ -38,6 +38,12 @@ impl Crd {
         Self { object, door }
     }
 
+    /// Returns whether nobody is deleting it. With one that goes, everything goes that is written to it.
+    #[must_use]
+    pub fn stays(&self) -> bool {
+        self.object.metadata.deletion_timestamp.is_none()
+    }
+
     /// Returns the name: `<plural>.<group>`.
     #[must_use]
     pub fn name(&self) -> &str {

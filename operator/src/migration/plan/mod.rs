@@ -24,7 +24,7 @@ use self::estimate::Plan;
 use self::step::StepName;
 use self::target::GroupTarget;
 use crate::apiservice::Holder;
-use crate::migration::observe::state::{MirrorStage, Observed, Resource};
+use crate::migration::observe::state::{Crd, MirrorStage, Observed, Resource};
 use crate::migration::report::status::Problem;
 
 /// The age of a switch up to which it is brought to its end on the way back. Requests are held for
@@ -296,7 +296,7 @@ fn back(o: &Observed, target: &GroupTarget) -> Decision {
     let without: Vec<&str> = o
         .resources
         .iter()
-        .filter(|r| r.crd.is_none() && r.stored.status.objects > 0)
+        .filter(|r| r.stored.status.objects > 0 && !r.crd.as_ref().is_some_and(Crd::stays))
         .map(Resource::name)
         .collect();
     if !without.is_empty() {

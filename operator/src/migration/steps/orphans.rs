@@ -44,7 +44,7 @@ pub fn is_namespace_gone(error: &WireError) -> bool {
         } => message.contains("is being terminated"),
         WireError::Status {
             code: 404, message, ..
-        } => message.contains("namespaces"),
+        } => message.starts_with("namespaces \""),
         _ => false,
     }
 }
@@ -218,6 +218,8 @@ mod tests {
         )));
         let object = r#"policyreports.wgpolicyk8s.io "a" not found"#;
         assert!(!is_namespace_gone(&refused(404, object)));
+        let named = r#"policyreports.wgpolicyk8s.io "namespaces" not found"#;
+        assert!(!is_namespace_gone(&refused(404, named)));
         assert!(!is_namespace_gone(&refused(403, "no right")));
     }
 }

@@ -72,6 +72,7 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<Pruned, PruneError> {
         // Written before the first deletion, so that a prune that is killed is counted whole.
         cx.journal.note(|report| report.prune_begins(copies));
         journal::save(cx).await;
+        origin::note_pruning(cx).await?;
         let endpoints = endpoints::discover(&cx.deps.config).await?;
         door::open_beside(cx, o, &endpoints).await?;
         let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
@@ -208,13 +209,12 @@ async fn delete_all(
         }
     }
     let (copies, orphans): (Vec<_>, Vec<_>) = orphans.into_iter().unzip();
-    let deleted: HashSet<Key> = orphans::delete(cx, wire, orphans)
-        .await?
-        .into_iter()
-        .collect();
+    // What is gone is forgotten, whatever becomes of the others.
+    let deleted = orphans::delete(cx, wire, orphans).await;
+    let of_orphans: HashSet<&Key> = deleted.iter().flatten().collect();
     for copy in copies {
         let key = key_of(copy);
-        if deleted.contains(&key) {
+        if of_orphans.contains(&key) {
             gone.push(copy);
         } else {
             left.push(key);
@@ -225,6 +225,7 @@ async fn delete_all(
         .prune_concurrency(&cx.target.group, throttle.limit());
     marks::forget(cx, resource, VERSION, &gone).await?;
     progress.gone(cx, resource, gone.len() as u64);
+    deleted?;
     failed.map_or(Ok(left), Err)
 }
 

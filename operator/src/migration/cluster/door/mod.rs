@@ -137,8 +137,8 @@ pub async fn meddlers(cx: &Cx, o: &Observed) -> Result<Vec<(String, String)>, Wi
     Ok(found)
 }
 
-/// Returns the first CRD whose specification has another generation than the one that is given with
-/// its name.
+/// Returns the first CRD that is being deleted, or whose specification has another generation than the
+/// one that is given with its name. A deletion changes no generation.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -147,7 +147,8 @@ pub async fn changed_since(cx: &Cx, opened: &[Opened]) -> Result<Option<String>,
         async move {
             let reply = cx.wire.get(&crd_path(&crd.name)).await?;
             let now: CustomResourceDefinition = reply.json()?;
-            let same = now.metadata.generation == Some(crd.generation);
+            let stays = now.metadata.deletion_timestamp.is_none();
+            let same = stays && now.metadata.generation == Some(crd.generation);
             Ok((!same).then(|| crd.name.clone()))
         }
         .boxed()
@@ -186,9 +187,8 @@ pub async fn ensure_open(cx: &Cx, o: &Observed, token: &str) -> Result<(), WireE
 /// # Errors
 /// As [`await_open`].
 pub async fn open_beside(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), WireError> {
-    if !o.door_open() {
-        guard(cx).await?;
-    }
+    // Also where the door is open: whoever opened it may have died without the rule about deletions.
+    guard(cx).await?;
     let switched_at = o.notes.switched_at.map(|time| time.to_string());
     ensure_open(cx, o, &switched_at.unwrap_or_default()).await?;
     await_answers(cx, o, &endpoints.all, FROM_CACHE, None).await?;

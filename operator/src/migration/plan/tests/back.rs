@@ -1,5 +1,7 @@
 //! The way back.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
 use super::*;
 
 #[test]
@@ -135,6 +137,12 @@ fn reports_are_not_given_back_to_crds_that_are_gone() {
     assert_eq!(problem(&o, &t).reason, reasons::CRD_MISSING);
     o.resources[0].stored.status.objects = 0;
     assert_eq!(action(&o, &t), Action::Back);
+    // One that is being deleted takes along what is written to it.
+    let mut o = served(99);
+    if let Some(crd) = &mut o.resources[0].crd {
+        crd.object.metadata.deletion_timestamp = Some(Time(o.now));
+    }
+    assert_eq!(problem(&o, &t).reason, reasons::CRD_MISSING);
 }
 
 #[test]

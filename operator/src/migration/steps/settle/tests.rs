@@ -1,10 +1,13 @@
 //! The times of the looks for late writes, and what is reported of them.
 
 use crds::v1alpha1::spec::ApiOwner;
+use serde_json::json;
 
 use super::*;
+use crate::migration::context::fixtures::context;
 use crate::migration::plan::target::GroupTarget;
 use crate::migration::plan::tests as states;
+use crate::testing::pair;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
@@ -98,4 +101,38 @@ fn what_gave_way_and_is_found_again_is_told_once() {
     // So is a deletion that the server refused to carry out.
     reported.note("r", &missed(), &[identity("gone", 3).key]);
     assert_eq!(reported.news("r", missed()).deleted, []);
+}
+
+/// The server takes bodies of 3 MiB.
+#[tokio::test]
+async fn large_late_writes_go_in_several_requests() {
+    let (client, mut server) = pair();
+    let answering = tokio::spawn(async move {
+        let mut imported = Vec::new();
+        while let Some(request) = server.next_if_any().await {
+            if request.path.ends_with("/import") {
+                imported.push(request.body["items"].as_array().unwrap().len());
+            }
+            let taken = json!({"apiVersion": "", "kind": "", "imported": 0, "unchanged": 0});
+            request.answer(200, &taken);
+        }
+        imported
+    });
+    let cx = context(&client);
+    let resource = states::resource("rs", GateState::Open, true, None);
+    let mut sender = Stragglers {
+        cx: &cx,
+        resource: &resource,
+        batcher: Batcher::new(STRAGGLERS_A_BATCH),
+        kept_out: Vec::new(),
+    };
+    for size in [1_200_000, 1_200_000, 10, 10] {
+        let object = json!({"metadata": {"name": "r"}, "message": "x".repeat(size)});
+        let pushed = sender.push(ImportType::Modified, object).await;
+        pushed.unwrap();
+    }
+    sender.flush().await.unwrap();
+    // Without its clients, the server waits for no further request.
+    drop((cx, client));
+    assert_eq!(answering.await.unwrap(), [1, 3]);
 }

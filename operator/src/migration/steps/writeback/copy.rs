@@ -11,6 +11,8 @@ pub(super) struct Copy {
     pub uid: Box<str>,
     pub version: u64,
     pub content: Checksum,
+    /// True while finalizers keep a copy that is being deleted. One that loses them by a write goes.
+    pub deleting: bool,
     /// False until the server is known to have the object, or to have had it.
     pub matched: bool,
 }
@@ -22,9 +24,15 @@ pub(super) fn copy_of(object: &Value, found: Identity, matched: bool) -> (Key, C
             uid: found.uid.into(),
             version: found.version,
             content: content(object),
+            deleting: is_deleting(object),
             matched,
         },
     )
+}
+
+/// Returns whether an object is being deleted.
+pub(super) fn is_deleting(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
 /// Metadata that the kube-apiserver assigns itself.
@@ -50,9 +58,9 @@ pub(super) fn content(object: &Value) -> Checksum {
     checksum(&bare)
 }
 
-/// Returns whether a copy has what our object says, and our object is not being deleted.
+/// Returns whether a copy has what our object says, and is being deleted if that is.
 pub(super) fn is_up_to_date(copy: &Copy, ours: &Value) -> bool {
-    copy.content == content(ours) && ours.pointer("/metadata/deletionTimestamp").is_none()
+    copy.content == content(ours) && copy.deleting == is_deleting(ours)
 }
 
 /// Returns the body of a write: our object, as the door's version, at the state of etcd's copy.
@@ -107,10 +115,11 @@ mod tests {
 
     #[test]
     fn a_copy_is_up_to_date_while_it_has_what_ours_says() {
-        let copy = Copy {
+        let mut copy = Copy {
             uid: "theirs".into(),
             version: 7,
             content: content(&ours()),
+            deleting: false,
             matched: true,
         };
         let mut same = ours();
@@ -125,6 +134,9 @@ mod tests {
             !is_up_to_date(&copy, &deleted),
             "the copy has to go as well"
         );
+        copy.deleting = true;
+        assert!(is_up_to_date(&copy, &deleted));
+        assert!(!is_up_to_date(&copy, &ours()), "ours was made anew");
     }
 
     #[test]

@@ -14,21 +14,21 @@ mod writes;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crds::control::{ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS};
+use crds::control::{DigestItem, ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS};
 use futures::{FutureExt, StreamExt, stream};
 use serde_json::json;
 
 pub use self::account::Account;
-use self::copy::{Copy, content, copy_of, is_up_to_date};
+use self::copy::{Copy, copy_of, is_up_to_date};
 use super::diff::NAMED;
 use super::feed::{Change, Feed, FeedError};
 use super::orphans::{self, Orphan, is_namespace_gone};
 use super::recover::batch;
 use crate::migration::cluster::control::retry;
 use crate::migration::cluster::door::objects::VERSION;
-use crate::migration::cluster::operations;
 use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
 use crate::migration::cluster::wire::{Wire, WireError, collection};
+use crate::migration::cluster::{marks, operations};
 use crate::migration::context::Cx;
 use crate::migration::observe::state::{Crd, Resource};
 use crate::migration::report::status::Counted;
@@ -135,7 +135,7 @@ impl<'a> Writer<'a> {
                 let copy = writer.copies.get_mut(&found.key);
                 let same = copy.is_some_and(|copy| {
                     copy.matched = true;
-                    copy.content == content(&ours)
+                    is_up_to_date(copy, &ours)
                 });
                 if !same {
                     work.push((found.key, Task::Put(item.into_text())));
@@ -301,7 +301,7 @@ impl<'a> Writer<'a> {
             .buffer_unordered(self.cx.target.settings.concurrency.max(1) as usize)
             .collect()
             .await;
-        let (mut made, mut orphans) = (Vec::new(), Vec::new());
+        let (mut made, mut missing, mut orphans) = (Vec::new(), Vec::new(), Vec::new());
         for (key, done) in all {
             account.count(&key, &done);
             match done {
@@ -310,16 +310,14 @@ impl<'a> Writer<'a> {
                     self.copies.insert(key, copy);
                 }
                 Ok(Done::Orphaned(orphan)) => orphans.push(orphan),
-                Ok(Done::Deleted | Done::Nothing) => {
-                    self.copies.remove(&key);
-                }
+                Ok(Done::Deleted | Done::Nothing) => missing.push(self.missing(&key)),
                 Err(_) => {}
             }
         }
         let gone = orphans::delete(self.cx, self.door, orphans).await;
         for key in gone.iter().flatten() {
             account.deleted += 1;
-            self.copies.remove(key);
+            missing.push(self.missing(key));
         }
         let (written, deleted) = (account.written as u64, account.deleted as u64);
         self.cx.journal.note(|report| {
@@ -328,9 +326,26 @@ impl<'a> Writer<'a> {
         });
         if marks {
             self.mark(&made).await?;
+            let missing: Vec<&DigestItem> = missing.iter().collect();
+            marks::forget(self.cx, self.resource, VERSION, &missing).await?;
         }
         gone?;
         Ok(account)
+    }
+
+    /// Forgets a copy that is not in etcd, and returns what the server knows it by.
+    fn missing(&mut self, key: &Key) -> DigestItem {
+        let copy = self.copies.remove(key);
+        let known = copy.map(|copy| (copy.uid.into(), copy.version.to_string()));
+        // Of one that was only announced, nothing more is known.
+        let (uid, resource_version) = known.unwrap_or_default();
+        DigestItem {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            uid,
+            resource_version,
+            ..DigestItem::default()
+        }
     }
 
     /// Tells the server that copies are about to be made.

@@ -19,6 +19,10 @@ struct Fake {
     marks: Vec<(&'static str, &'static str, bool)>,
     /// Objects that the server finds by name, and lists none of.
     found: Vec<&'static str>,
+    /// The copies that finalizers keep while they are being deleted.
+    deleting: Vec<&'static str>,
+    /// Objects that the server lists, and that are being deleted there.
+    leaving: Vec<&'static str>,
     /// True when the CRD answers for the public version.
     is_taken_away: bool,
     /// Answers 409 to this many deletions, because the copy is at a later version by then.
@@ -32,7 +36,22 @@ fn object(name: &str, uid: &str, version: &str) -> serde_json::Value {
         "name": name, "namespace": "n", "uid": uid, "resourceVersion": version}})
 }
 
+fn deleted(mut object: serde_json::Value) -> serde_json::Value {
+    object["metadata"]["deletionTimestamp"] = json!("2026-11-21T12:00:00Z");
+    object
+}
+
 impl Fake {
+    /// Returns a copy as etcd has it.
+    fn copy(&self, name: &str, uid: &str, version: &str) -> serde_json::Value {
+        let copy = object(name, uid, version);
+        if self.deleting.contains(&name) {
+            deleted(copy)
+        } else {
+            copy
+        }
+    }
+
     fn answer(&mut self, request: Received) {
         let path = request.path.clone();
         let (path, query) = path.split_once('?').unwrap_or((&path, ""));
@@ -65,20 +84,28 @@ impl Fake {
                 let copies = self.copies.iter();
                 request.answer(
                     200,
-                    &list(copies.map(|(name, uid)| object(name, uid, "10")).collect()),
+                    &list(
+                        copies
+                            .map(|(name, uid)| self.copy(name, uid, "10"))
+                            .collect(),
+                    ),
                 );
             }
             ("GET", path) if path.contains("/legacy/") => {
                 let copy = self.copies.iter().find(|(copy, _)| *copy == name);
                 match copy {
-                    Some((name, uid)) => request.answer(200, &object(name, uid, "11")),
+                    Some((name, uid)) => request.answer(200, &self.copy(name, uid, "11")),
                     None => request.refuse(404, "NotFound"),
                 }
             }
             ("GET", _) if name == RESOURCE && self.is_taken_away => {
                 request.answer(200, &list(vec![]));
             }
-            ("GET", _) if name == RESOURCE => request.answer_with(SERVER_HEADER, &list(vec![])),
+            ("GET", _) if name == RESOURCE => {
+                let leaving = self.leaving.iter();
+                let leaving = leaving.map(|name| deleted(object(name, "a", "400")));
+                request.answer_with(SERVER_HEADER, &list(leaving.collect()));
+            }
             ("GET", _) if self.found.contains(&&*name) => {
                 request.answer_with(SERVER_HEADER, &object(&name, "anew", "501"));
             }
@@ -170,6 +197,44 @@ async fn a_deletion_names_the_state_that_it_deletes() {
         [
             r#"DELETE deleted {"resourceVersion":"10","uid":"a"}"#,
             r#"DELETE deleted {"resourceVersion":"11","uid":"a"}"#,
+        ]
+    );
+}
+
+/// The kube-apiserver deletes what is being deleted and loses its finalizers by a write.
+#[tokio::test]
+async fn a_copy_that_is_being_deleted_is_made_anew_where_ours_is_not() {
+    let fake = Fake {
+        copies: vec![("anew", "c")],
+        marks: vec![("anew", "c", true)],
+        found: vec!["anew"],
+        deleting: vec!["anew"],
+        ..Fake::default()
+    };
+    let writes = compared(fake).await.unwrap();
+    assert_eq!(
+        writes,
+        [
+            r#"DELETE anew {"resourceVersion":"10","uid":"c"}"#,
+            "POST policyreports at null",
+        ]
+    );
+}
+
+/// A finalizer keeps it on both sides.
+#[tokio::test]
+async fn a_deletion_that_waits_goes_along() {
+    let fake = Fake {
+        copies: vec![("leaving", "a")],
+        leaving: vec!["leaving"],
+        ..Fake::default()
+    };
+    let writes = compared(fake).await.unwrap();
+    assert_eq!(
+        writes,
+        [
+            r#"DELETE leaving {"resourceVersion":"12","uid":"e"}"#,
+            r#"PUT leaving at "10""#,
         ]
     );
 }

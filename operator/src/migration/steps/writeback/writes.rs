@@ -4,7 +4,7 @@ use crds::names::FIELD_MANAGER;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::copy::{Copy, copy_of, preconditions, prepared};
+use super::copy::{Copy, copy_of, is_deleting, preconditions, prepared};
 use super::{CONFLICTS, Done, Orphan, PATIENCE, Writer, is_namespace_gone};
 use crate::migration::cluster::control::retry;
 use crate::migration::cluster::door::objects::VERSION;
@@ -36,6 +36,12 @@ impl Writer<'_> {
     ) -> Result<Done, WireError> {
         let mut attempt = 1;
         loop {
+            if copy.as_ref().is_some_and(|copy| copy.deleting) && !is_deleting(ours) {
+                // It would go with the write: ours is another object, which was made since.
+                if let orphan @ Done::Orphaned(_) = self.delete(key, copy.take()).await? {
+                    return Ok(orphan);
+                }
+            }
             let result = self.write_once(key, ours, copy.as_ref()).await;
             match result {
                 Err(e) if matches!(e.code(), Some(404 | 409)) && attempt < CONFLICTS => {
@@ -74,7 +80,7 @@ impl Writer<'_> {
             path,
             message: "the answer to a write is not an object".to_owned(),
         })?;
-        if ours.pointer("/metadata/deletionTimestamp").is_some() {
+        if is_deleting(ours) && !is_deleting(&written) {
             let options = json!({"kind": "DeleteOptions", "apiVersion": "v1",
                 "preconditions": preconditions(&found.uid, found.version)});
             operations::delete(self.door, &self.path(VERSION, key), &options).await?;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crds::control::{DigestSet, GateState, ImportBatch, ImportMode, ImportType};
+use crds::control::{DigestSet, GateState, ImportBatch, ImportItem, ImportMode, ImportType};
+use serde_json::json;
 
 use super::super::{Bed, Fixture, Seen, brief, item, key, reports, seen};
 use crate::cache::{CursorError, EventType, SnapshotError};
@@ -334,5 +335,17 @@ pub async fn pruned_marks_are_forgotten(fixture: &dyn Fixture) {
     let bed = bed.reopen(fixture).await;
     assert_eq!(bed.reports.record().imported, 0);
     assert_eq!(bed.reports.snapshot().len(), 1, "our object stays");
+    // A copy that was about to be made has no uid.
+    let announced = || {
+        let object = json!({"metadata": {"name": "s", "namespace": key("s").namespace()}});
+        let type_ = ImportType::Object;
+        vec![ImportItem { type_, object }]
+    };
+    let told = bed.import(ImportMode::WrittenBack, announced()).await;
+    told.unwrap();
+    assert_eq!(bed.reports.record().imported, 1);
+    let pruned = bed.import(ImportMode::Pruned, announced()).await.unwrap();
+    assert_eq!((pruned.imported, pruned.unchanged), (1, 0));
+    assert_eq!(bed.reports.record().imported, 0);
     bed.close().await;
 }
