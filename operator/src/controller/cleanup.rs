@@ -51,8 +51,7 @@ pub fn plan(
         return Plan::GiveUp;
     }
     if Effective::of(&object.spec).deletion_apis == ApiDeletionPolicy::Orphan {
-        let mut groups = groups.iter();
-        return if groups.any(|group| is_under_way(object, group)) {
+        return if is_busy(object, groups) {
             Plan::Finish
         } else {
             Plan::Orphan
@@ -75,6 +74,29 @@ pub fn plan(
     } else {
         Plan::Restore(restore)
     }
+}
+
+/// Returns whether a group is between two steps of a switch, which goes on by itself. Of a group at
+/// which this process has not looked yet the status tells.
+#[must_use]
+pub fn is_busy(object: &ReportsServer, groups: &[GroupStatus]) -> bool {
+    let stalls = |group: &GroupStatus| group.problem.as_ref().is_some_and(|p| p.stalled);
+    let mut here = groups.iter();
+    if here.any(|group| is_under_way(object, group) && !stalls(group)) {
+        return true;
+    }
+    let migration = object.status.as_ref().and_then(|s| s.migration.as_ref());
+    let mut told = migration
+        .into_iter()
+        .flat_map(|migration| &migration.groups);
+    told.any(|told| {
+        let known = groups.iter().any(|group| group.group == told.group);
+        let between = matches!(
+            told.phase,
+            MigrationPhase::Switching | MigrationPhase::RollingBack
+        );
+        between && !known
+    })
 }
 
 /// Returns what the migrations are asked to reach for a [`Plan::Restore`]. `ca_bundle` verifies the
@@ -120,9 +142,11 @@ pub async fn targets(
 #[cfg(test)]
 mod tests {
     use crds::control;
+    use crds::v1alpha1::reasons;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::migration::Problem;
 
     fn object(mut spec: Value, annotations: &Value) -> ReportsServer {
         spec["targetNamespace"] = json!("ns");
@@ -261,5 +285,18 @@ mod tests {
             let groups = [status("a.example", phase)];
             assert_eq!(plan(&object, &[served("a.example")], &groups), expected);
         }
+        // Nothing but a person ends that, and nothing is held for it.
+        let mut waits = status("a.example", MigrationPhase::Switching);
+        waits.problem = Some(Problem {
+            reason: reasons::DATABASE_LOST,
+            message: String::new(),
+            stalled: true,
+        });
+        assert_eq!(plan(&object, &[], &[waits]), Plan::Orphan);
+        // An operator that has just started knows no group.
+        let mut told = object.clone();
+        let migration = json!({"groups": [{"group": "a.example", "phase": "Switching"}]});
+        told.status = serde_json::from_value(json!({"migration": migration})).unwrap();
+        assert_eq!(plan(&told, &[], &[]), Plan::Finish);
     }
 }

@@ -11,7 +11,7 @@ use tracing::info;
 use super::context::{is_control_available, owner};
 use super::found::Dereferenced;
 use super::report::report;
-use super::status::State;
+use super::status::{self, State};
 use super::upkeep::{self, Kept};
 use super::validate::{self, Validated};
 use super::{Context, Error, apply, build, cleanup, dereference, finalizer};
@@ -37,10 +37,7 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
     };
     match plan {
         cleanup::Plan::Restore(restore) => {
-            let (kept, failed) = match Box::pin(upkeep::stay(object, ctx)).await {
-                Ok(kept) => (kept, None),
-                Err(error) => (Box::pin(upkeep::rescue(object, ctx)).await, Some(error)),
-            };
+            let (kept, failed) = Box::pin(keep_up(object, ctx)).await;
             let bundle = kept.as_ref().map(Kept::ca_bundle);
             let bundle = bundle.filter(|bundle| !bundle.is_empty());
             let control = is_control_available(ctx);
@@ -57,12 +54,31 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
             return Ok(Action::requeue(RESYNC));
         }
         cleanup::Plan::Finish => {
-            let kept = Box::pin(upkeep::finish(object, ctx)).await?;
-            let found = kept.as_ref().map(Kept::parts);
-            report(object, ctx, &State::Deleting { found }).await?;
-            return Ok(Action::requeue(FINISHING));
+            let (kept, failed) = Box::pin(keep_up(object, ctx)).await;
+            if let Some(kept) = &kept {
+                ctx.supervisor.ensure(&owner(object), kept.resting());
+            }
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if let Some(kept) = &kept {
+                // What the status tells of a group holds until this process has looked at it.
+                if status::seen(&ctx.supervisor.status(&name)) {
+                    let found = Some(kept.parts());
+                    report(object, ctx, &State::Deleting { found }).await?;
+                }
+                return Ok(Action::requeue(FINISHING));
+            }
+            // Nothing is there that could hold a request.
+            Box::pin(cut_loose(object, ctx)).await?;
         }
-        cleanup::Plan::Orphan => Box::pin(cut_loose(object, ctx)).await?,
+        cleanup::Plan::Orphan => {
+            Box::pin(cut_loose(object, ctx)).await?;
+            // Meanwhile a switch may have begun, and requests wait for it.
+            if cleanup::is_busy(object, &ctx.supervisor.status(&name)) {
+                return Ok(Action::requeue(FINISHING));
+            }
+        }
         cleanup::Plan::GiveUp => give_up(object, ctx).await?,
         cleanup::Plan::LetGo => {
             let uid = object.uid().unwrap_or_default();
@@ -73,6 +89,15 @@ pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Err
     finalizer::set(&ctx.client, object, false).await?;
     info!(name, "removed the finalizer");
     Ok(Action::await_change())
+}
+
+/// Keeps what the groups need on their way. Returns what could be kept, beside the error where not all
+/// of it could.
+async fn keep_up(object: &ReportsServer, ctx: &Context) -> (Option<Kept>, Option<Error>) {
+    match Box::pin(upkeep::stay(object, ctx)).await {
+        Ok(kept) => (kept, None),
+        Err(error) => (Box::pin(upkeep::rescue(object, ctx)).await, Some(error)),
+    }
 }
 
 /// Gives the APIs of a server that is gone for good back as they are, and tells what that means.

@@ -21,7 +21,7 @@ use super::status::State;
 use super::targets::{self, Serving};
 use super::validate::{self, Refusal, Refused, Validated};
 use super::{Context, Error, apply, build, dereference};
-use crate::migration::GroupStatus;
+use crate::migration::{GroupStatus, GroupTarget};
 use crate::{certs, events};
 
 /// Time between two looks at a suspended switch until it has come to its end.
@@ -41,6 +41,13 @@ impl Kept {
     #[must_use]
     pub fn parts(&self) -> (&Validated, &Found) {
         (&self.spec, &self.found)
+    }
+
+    /// Returns what the migrations are asked for where switches that are under way come to their end,
+    /// and none begins.
+    #[must_use]
+    pub fn resting(&self) -> Vec<GroupTarget> {
+        targets::targets(&self.spec, &serving(&self.found), true)
     }
 
     /// Returns the authorities with which the server's certificate is verified (PEM).
@@ -227,19 +234,6 @@ pub async fn stay(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept>,
     };
     let found = Box::pin(renew(object, &read, &spec, ctx)).await?;
     Ok(Some(Kept { spec: *spec, found }))
-}
-
-/// Has switches that are under way come to their end, and begins none.
-///
-/// # Errors
-/// As [`stay`].
-pub async fn finish(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept>, Error> {
-    let kept = Box::pin(stay(object, ctx)).await?;
-    if let Some(Kept { spec, found }) = &kept {
-        let targets = targets::targets(spec, &serving(found), true);
-        ctx.supervisor.ensure(&owner(object), targets);
-    }
-    Ok(kept)
 }
 
 /// Applies all children, or what clients depend on where it is suspended, and renews the certificates,

@@ -201,7 +201,8 @@ fn failed(
 }
 
 /// Returns whether every group was looked at. An operator that has just started has not.
-pub(super) fn seen(groups: &[GroupStatus]) -> bool {
+#[must_use]
+pub fn seen(groups: &[GroupStatus]) -> bool {
     let mut phases = groups.iter().map(|group| group.phase);
     !groups.is_empty() && phases.all(|phase| phase != MigrationPhase::Pending)
 }

@@ -96,6 +96,7 @@ pub async fn observe(
     };
     let mut notes = notes_of(&wanted);
     notes.pruned_at = origin::pruned_at(copied_from.as_deref(), &notes);
+    notes.was_pruned |= origin::is_pruning(copied_from.as_deref());
     let predecessor = predecessor(&wanted, target);
     Ok(Observed {
         resources,

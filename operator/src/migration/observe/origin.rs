@@ -117,6 +117,12 @@ pub fn pruned_at(copied_from: Option<&str>, notes: &Notes) -> Option<Timestamp> 
     }
 }
 
+/// Returns whether etcd may lack any of the copies, as the prune of them has begun.
+#[must_use]
+pub fn is_pruning(copied_from: Option<&str>) -> bool {
+    copied_from == Some(PRUNING)
+}
+
 /// Returns the uids of the CRDs of a group, by name of the resource, as JSON.
 fn uids(o: &Observed) -> String {
     let uids: BTreeMap<&str, &str> = o

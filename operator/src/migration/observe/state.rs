@@ -213,8 +213,8 @@ pub struct Notes {
     pub switched_at: Option<Timestamp>,
     /// The time at which the copies in etcd were deleted.
     pub pruned_at: Option<Timestamp>,
-    /// True when they were pruned once since the switch: a way back that was given up may have made some
-    /// again, and what etcd has is not all there was.
+    /// True when their prune has begun since the switch. It may not have ended, or a way back that was
+    /// given up has made some again: what etcd has is not all there was.
     pub was_pruned: bool,
     /// Size of the objects in etcd at the switch.
     pub etcd_bytes: u64,

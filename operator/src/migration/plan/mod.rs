@@ -24,7 +24,7 @@ use self::estimate::Plan;
 use self::step::StepName;
 use self::target::GroupTarget;
 use crate::apiservice::Holder;
-use crate::migration::observe::state::{Crd, MirrorStage, Observed, Resource};
+use crate::migration::observe::state::{MirrorStage, Observed, Resource};
 use crate::migration::report::status::Problem;
 
 /// The age of a switch up to which it is brought to its end on the way back. Requests are held for
@@ -296,7 +296,10 @@ fn back(o: &Observed, target: &GroupTarget) -> Decision {
     let without: Vec<&str> = o
         .resources
         .iter()
-        .filter(|r| r.stored.status.objects > 0 && !r.crd.as_ref().is_some_and(Crd::stays))
+        .filter(|r| match &r.crd {
+            Some(crd) => !crd.stays(),
+            None => r.stored.status.objects > 0,
+        })
         .map(Resource::name)
         .collect();
     if !without.is_empty() {
@@ -420,8 +423,8 @@ fn crd_missing(names: &[&str]) -> Problem {
     Problem {
         reason: reasons::CRD_MISSING,
         message: format!(
-            "the server has reports that can only be given back to CRDs which are gone: {}; \
-             install these CRDs again, or keep owner: Server",
+            "reports can only be given back to CRDs which are gone or being deleted: {}; install \
+             these CRDs again, or keep owner: Server",
             names.join(", ")
         ),
         stalled: true,

@@ -49,6 +49,18 @@ pub fn is_namespace_gone(error: &WireError) -> bool {
     }
 }
 
+/// Returns whether a request failed because there is no object of this name. A door that somebody has
+/// closed answers 404 as well.
+#[must_use]
+pub fn is_object_gone(error: &WireError, name: &str) -> bool {
+    match error {
+        WireError::Status {
+            code: 404, message, ..
+        } => message.ends_with(&format!("\"{name}\" not found")) && !is_namespace_gone(error),
+        _ => false,
+    }
+}
+
 /// Deletes the copies through `door`; returns the keys of those that are gone. The others are
 /// refused by a policy of somebody else, or were changed: they are left and logged.
 ///
@@ -91,9 +103,7 @@ async fn delete_one<'a>(
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
-            Err(e) if e.code() == Some(404) && !is_namespace_gone(&e) => {
-                return Ok(Some(&orphan.key));
-            }
+            Err(e) if is_object_gone(&e, &orphan.key.name) => return Ok(Some(&orphan.key)),
             Err(e) if matches!(e.code(), Some(404 | 409)) => e,
             Err(e) => return Err(e),
         };
@@ -149,7 +159,9 @@ mod tests {
             match path {
                 "/heard-late" if *deletions < 3 => request.refuse(404, NO_NAMESPACE),
                 "/covered-by-another-policy" => request.refuse(404, NO_NAMESPACE),
-                "/gone-already" => request.refuse(404, r#"policyreports "x" not found"#),
+                "/gone-already" => {
+                    request.refuse(404, r#"policyreports "gone-already" not found"#);
+                }
                 "/changed" => request.refuse(409, "Conflict"),
                 _ => request.answer(200, &json!({"kind": "Status", "status": "Success"})),
             }
@@ -220,6 +232,10 @@ mod tests {
         assert!(!is_namespace_gone(&refused(404, object)));
         let named = r#"policyreports.wgpolicyk8s.io "namespaces" not found"#;
         assert!(!is_namespace_gone(&refused(404, named)));
+        assert!(is_object_gone(&refused(404, named), "namespaces"));
+        assert!(!is_object_gone(&refused(404, NO_NAMESPACE), "gone"));
+        let closed = "404 page not found";
+        assert!(!is_object_gone(&refused(404, closed), "namespaces"));
         assert!(!is_namespace_gone(&refused(403, "no right")));
     }
 }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::diff::NAMED;
-use super::orphans::{self, Orphan, is_namespace_gone};
+use super::orphans::{self, Orphan, is_namespace_gone, is_object_gone};
 use super::{settle, soak};
 use crate::apiservice::PRUNED_AT;
 use crate::migration::cluster::control::retry;
@@ -209,7 +209,7 @@ async fn delete_all(
         }
     }
     let (copies, orphans): (Vec<_>, Vec<_>) = orphans.into_iter().unzip();
-    // What is gone is forgotten, whatever becomes of the others.
+    // Also where that fails, what is gone is forgotten.
     let deleted = orphans::delete(cx, wire, orphans).await;
     let of_orphans: HashSet<&Key> = deleted.iter().flatten().collect();
     for copy in copies {
@@ -294,7 +294,7 @@ async fn delete(
             path,
             options,
         })),
-        Err(e) if e.code() == Some(404) => Ok(Outcome::Gone),
+        Err(e) if is_object_gone(&e, name) => Ok(Outcome::Gone),
         Err(e) if e.code() == Some(409) => Ok(Outcome::Left),
         Err(e) => Err(e),
     }

@@ -23,7 +23,6 @@ use crate::migration::cluster::{deletion, operations};
 use crate::migration::context::Cx;
 use crate::migration::observe::origin::{self, OriginError};
 use crate::migration::observe::state::{Crd, Observed, Resource};
-use crate::migration::plan::action::SwitchFrom;
 
 /// The time for which a batch is tried.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
@@ -50,20 +49,28 @@ pub enum RecoverError {
 ///
 /// # Errors
 /// See [`RecoverError`]; the gates stay held.
-pub async fn recover(
-    cx: &Cx,
-    o: &Observed,
-    endpoints: &Endpoints,
-    from: SwitchFrom,
-) -> Result<(), RecoverError> {
+pub async fn recover(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), RecoverError> {
     door::await_open(cx, o, &endpoints.all).await?;
     for (resource, crd) in o.crds().filter(|(r, _)| r.gate() != GateState::Open) {
-        let horizon = if is_put_back(resource, from) {
-            Some(above_clients(cx, o, resource, endpoints).await?)
-        } else {
-            None
+        one(cx, resource, crd, endpoints).await?;
+    }
+    Ok(())
+}
+
+/// Has the histories of resources that were put back begin anew, where the APIServices are ours: call
+/// it before their requests are held, which is what tells them from others.
+///
+/// # Errors
+/// See [`RecoverError`]; carrying it out again is harmless.
+pub async fn begin_anew(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), RecoverError> {
+    for (resource, _) in o.crds().filter(|(resource, _)| is_put_back(resource)) {
+        let horizon = above_clients(cx, o, resource, endpoints).await?.to_string();
+        let one = ImportBatch {
+            horizon: Some(horizon),
+            ..batch(ImportMode::Mirror, Vec::new())
         };
-        one(cx, resource, crd, endpoints, horizon).await?;
+        let import = || cx.control.import(resource.name(), &one);
+        retry(PATIENCE, import).await?;
     }
     Ok(())
 }
@@ -71,9 +78,8 @@ pub async fn recover(
 /// Returns whether the server does not know of a switch that has held the resource's requests: its
 /// database is lost, or is that of a time before. Clients may hold versions of what it has served since
 /// then.
-fn is_put_back(resource: &Resource, from: SwitchFrom) -> bool {
-    let status = &resource.stored.status;
-    from == SwitchFrom::Confirm && resource.gate() == GateState::Closed && !status.opened
+fn is_put_back(resource: &Resource) -> bool {
+    resource.gate() == GateState::Closed && !resource.stored.status.opened
 }
 
 /// Returns a version above all that clients may hold. Where the server serves another resource of the
@@ -96,7 +102,6 @@ async fn one(
     resource: &Resource,
     crd: &Crd,
     endpoints: &Endpoints,
-    horizon: Option<u64>,
 ) -> Result<(), RecoverError> {
     let endpoint = endpoints.all.first().ok_or(RecoverError::NoEndpoint)?;
     let items = cx
@@ -117,9 +122,6 @@ async fn one(
     };
     let mut events = Vec::new();
     let mut listed = 0;
-    if let Some(horizon) = horizon {
-        sender.begin(horizon).await?;
-    }
     while let Some(page) = pages.next().await? {
         listed = page.version;
         for item in page.items {
@@ -241,21 +243,7 @@ impl Sender<'_> {
         let Some((batch, _)) = self.batcher.take() else {
             return Ok(());
         };
-        self.send(&batch).await
-    }
-
-    /// Tells the server from which version on watches can resume.
-    async fn begin(&self, horizon: u64) -> Result<(), WireError> {
-        let horizon = Some(horizon.to_string());
-        self.send(&ImportBatch {
-            horizon,
-            ..batch(ImportMode::Mirror, Vec::new())
-        })
-        .await
-    }
-
-    async fn send(&self, batch: &ImportBatch) -> Result<(), WireError> {
-        let import = || self.cx.control.import(self.resource.name(), batch);
+        let import = || self.cx.control.import(self.resource.name(), &batch);
         retry(PATIENCE, import).await.map(drop)
     }
 }
@@ -302,19 +290,17 @@ mod tests {
 
     /// A backup from before the switch has objects, but not what clients were told since.
     #[rstest]
-    #[case::a_backup_from_before_the_switch(GateState::Closed, false, SwitchFrom::Confirm, true)]
-    #[case::the_operator_died_in_the_hold(GateState::Held, false, SwitchFrom::Confirm, false)]
-    #[case::the_operator_died_between_two_gates(GateState::Closed, false, SwitchFrom::Patch, false)]
-    #[case::it_was_served(GateState::Closed, true, SwitchFrom::Confirm, false)]
+    #[case::a_backup_from_before_the_switch(GateState::Closed, false, true)]
+    #[case::the_operator_died_in_the_hold(GateState::Held, false, false)]
+    #[case::it_was_served(GateState::Closed, true, false)]
     fn a_server_that_knows_of_no_switch_was_put_back(
         #[case] gate: GateState,
         #[case] opened: bool,
-        #[case] from: SwitchFrom,
         #[case] expected: bool,
     ) {
         let mut resource = states::resource("rs", gate, false, None);
         resource.stored.status.opened = opened;
-        assert_eq!(is_put_back(&resource, from), expected);
+        assert_eq!(is_put_back(&resource), expected);
     }
 
     #[test]

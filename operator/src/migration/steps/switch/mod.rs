@@ -126,6 +126,9 @@ pub async fn run(
         probes = drain::open_probes(&endpoints, live).await?;
         seal(live)?;
     }
+    if from == SwitchFrom::Confirm {
+        recover::begin_anew(cx, o, &endpoints).await?;
+    }
     live.reported = settle::forget_dropped(cx);
     let since = o.notes.switched_at.unwrap_or_else(Timestamp::now);
     let token = since.to_string();
@@ -167,7 +170,7 @@ pub async fn run(
     if drained.lost {
         // What a mirror still sends would come between what is read now.
         live.running.clear();
-        recover::recover(cx, o, &endpoints, from).await?;
+        recover::recover(cx, o, &endpoints).await?;
     }
     if from == SwitchFrom::Hold && !operations::are_ours(cx, o.versions.iter()).await? {
         // Clients write to the CRDs, past the mirrors, and the server has taken no write yet.

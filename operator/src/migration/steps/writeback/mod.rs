@@ -22,7 +22,7 @@ pub use self::account::Account;
 use self::copy::{Copy, copy_of, is_up_to_date};
 use super::diff::NAMED;
 use super::feed::{Change, Feed, FeedError};
-use super::orphans::{self, Orphan, is_namespace_gone};
+use super::orphans::{self, Orphan, is_namespace_gone, is_object_gone};
 use super::recover::batch;
 use crate::migration::cluster::control::retry;
 use crate::migration::cluster::door::objects::VERSION;
@@ -280,9 +280,9 @@ impl<'a> Writer<'a> {
         if work.is_empty() {
             return Ok(account);
         }
-        let fresh = work
-            .iter()
-            .filter(|(key, _)| !self.copies.contains_key(key));
+        // One that is being deleted goes first, and is made anew.
+        let is_fresh = |key| self.copies.get(key).is_none_or(|copy| copy.deleting);
+        let fresh = work.iter().filter(|(key, _)| is_fresh(key));
         self.announce(fresh.map(|(key, _)| key)).await?;
         let this = &*self;
         let all = work.into_iter().map(|(key, task)| {

@@ -93,9 +93,11 @@ impl Fake {
             }
             ("GET", path) if path.contains("/legacy/") => {
                 let copy = self.copies.iter().find(|(copy, _)| *copy == name);
-                match copy {
-                    Some((name, uid)) => request.answer(200, &self.copy(name, uid, "11")),
-                    None => request.refuse(404, "NotFound"),
+                let gone = format!("{RESOURCE}.wgpolicyk8s.io \"{name}\" not found");
+                if let Some((name, uid)) = copy {
+                    request.answer(200, &self.copy(name, uid, "11"));
+                } else {
+                    request.refuse(404, &gone);
                 }
             }
             ("GET", _) if name == RESOURCE && self.is_taken_away => {

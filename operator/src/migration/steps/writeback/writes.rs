@@ -5,12 +5,12 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::copy::{Copy, copy_of, is_deleting, preconditions, prepared};
-use super::{CONFLICTS, Done, Orphan, PATIENCE, Writer, is_namespace_gone};
+use super::{CONFLICTS, Done, Orphan, PATIENCE, Writer, is_namespace_gone, is_object_gone};
 use crate::migration::cluster::control::retry;
 use crate::migration::cluster::door::objects::VERSION;
 use crate::migration::cluster::operations;
 use crate::migration::cluster::pages::{self, Key, identity};
-use crate::migration::cluster::wire::{Wire, WireError, object, query};
+use crate::migration::cluster::wire::{WireError, object, query};
 
 impl Writer<'_> {
     /// Returns our object from its text.
@@ -51,7 +51,8 @@ impl Writer<'_> {
                     self.cx.control.check_fence(self.resource.name()).await?;
                 }
                 // Whatever is in a namespace that goes away goes with it.
-                Err(e) if is_namespace_gone(&e) => return Ok(Done::Nothing),
+                Err(e) if is_namespace_gone(&e) && copy.is_none() => return Ok(Done::Nothing),
+                Err(e) if is_namespace_gone(&e) => return self.delete(key, copy).await,
                 done => return done,
             }
         }
@@ -140,7 +141,7 @@ impl Writer<'_> {
                 let key = key.clone();
                 return Ok(Done::Orphaned(Orphan { key, path, options }));
             }
-            Err(e) if e.code() == Some(404) => return Ok(Done::Nothing),
+            Err(e) if is_object_gone(&e, &key.name) => return Ok(Done::Nothing),
             Err(e) => return Err(e),
         };
         // Finalizers that were taken away at the server keep etcd's copy.
@@ -154,7 +155,7 @@ impl Writer<'_> {
                     .call(Method::PUT, &path, "application/json", body.clone())
             };
             match retry(PATIENCE, call).await {
-                Err(e) if e.code() != Some(404) => return Err(e),
+                Err(e) if !is_object_gone(&e, &key.name) => return Err(e),
                 _ => {}
             }
         }
@@ -163,13 +164,22 @@ impl Writer<'_> {
 
     /// Returns the text of the server's object.
     pub(super) async fn ours(&self, key: &Key) -> Result<Option<Box<str>>, WireError> {
-        let found = get(&self.cx.wire, &self.path(&self.version, key)).await?;
-        Ok(found.map(|object| object.to_string().into()))
+        let path = self.path(&self.version, key);
+        match retry(PATIENCE, || self.cx.wire.get(&path)).await {
+            Ok(reply) => Ok(Some(reply.json::<Value>()?.to_string().into())),
+            Err(e) if e.code() == Some(404) => Ok(None),
+            Err(e) => Err(e),
+        }
     }
 
     async fn copy(&self, key: &Key) -> Result<Option<Copy>, WireError> {
-        let found = get(self.door, &self.path(VERSION, key)).await?;
-        Ok(found.and_then(|o| identity(&o).map(|i| copy_of(&o, i, true).1)))
+        let path = self.path(VERSION, key);
+        let found: Value = match retry(PATIENCE, || self.door.get(&path)).await {
+            Ok(reply) => reply.json()?,
+            Err(e) if is_object_gone(&e, &key.name) => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        Ok(identity(&found).map(|known| copy_of(&found, known, true).1))
     }
 
     pub(super) fn path(&self, version: &str, key: &Key) -> String {
@@ -182,13 +192,5 @@ impl Writer<'_> {
         path.rsplit_once('/')
             .map(|(collection, _)| collection.to_owned())
             .unwrap_or(path)
-    }
-}
-
-async fn get(wire: &Wire, path: &str) -> Result<Option<Value>, WireError> {
-    match retry(PATIENCE, || wire.get(path)).await {
-        Ok(reply) => reply.json().map(Some),
-        Err(e) if e.code() == Some(404) => Ok(None),
-        Err(e) => Err(e),
     }
 }
