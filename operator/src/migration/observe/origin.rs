@@ -65,11 +65,34 @@ fn taken_over_key(group: &str) -> String {
     format!("taken-over-at.{group}")
 }
 
+/// Returns the key of the note that clients may have been served since the last switch.
+fn served_key(group: &str) -> String {
+    format!("served.{group}")
+}
+
+/// Notes that clients may be served from now on; written before the first gate is opened.
+///
+/// # Errors
+/// See [`OriginError`].
+pub async fn note_served(cx: &Cx) -> Result<(), OriginError> {
+    set(cx, &served_key(&cx.target.group), Some("true")).await
+}
+
+/// Returns whether clients may have been served since the last switch.
+///
+/// # Errors
+/// See [`OriginError`].
+pub async fn was_served(cx: &Cx) -> Result<bool, OriginError> {
+    let noted = get(cx, &served_key(&cx.target.group)).await?;
+    Ok(noted.is_some())
+}
+
 /// Notes the CRDs from which the group is copied; written before the first request is held.
 ///
 /// # Errors
 /// See [`OriginError`].
 pub async fn note(cx: &Cx, o: &Observed) -> Result<(), OriginError> {
+    set(cx, &served_key(&cx.target.group), None).await?;
     set(cx, &taken_over_key(&cx.target.group), None).await?;
     set(cx, &key(&cx.target.group), Some(&uids(o))).await
 }

@@ -63,7 +63,11 @@ pub async fn recover(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(),
 /// # Errors
 /// See [`RecoverError`]; carrying it out again is harmless.
 pub async fn begin_anew(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), RecoverError> {
-    for (resource, _) in o.crds().filter(|(resource, _)| is_put_back(resource)) {
+    let served = origin::was_served(cx).await?;
+    let put_back = o
+        .crds()
+        .filter(|(resource, _)| is_put_back(resource, served));
+    for (resource, _) in put_back {
         let horizon = above_clients(cx, o, resource, endpoints).await?.to_string();
         let one = ImportBatch {
             horizon: Some(horizon),
@@ -76,10 +80,11 @@ pub async fn begin_anew(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<
 }
 
 /// Returns whether the server does not know of a switch that has held the resource's requests: its
-/// database is lost, or is that of a time before. Clients may hold versions of what it has served since
-/// then.
-fn is_put_back(resource: &Resource) -> bool {
-    resource.gate() == GateState::Closed && !resource.stored.status.opened
+/// database is lost, or is that of a time before. Where it has `served` clients since, they may hold
+/// versions of that time.
+fn is_put_back(resource: &Resource, served: bool) -> bool {
+    let unaware = resource.gate() == GateState::Closed && !resource.stored.status.opened;
+    unaware && (served || resource.is_unknown_to_server())
 }
 
 /// Returns a version above all that clients may hold. Where the server serves another resource of the
@@ -290,17 +295,19 @@ mod tests {
 
     /// A backup from before the switch has objects, but not what clients were told since.
     #[rstest]
-    #[case::a_backup_from_before_the_switch(GateState::Closed, false, true)]
-    #[case::the_operator_died_in_the_hold(GateState::Held, false, false)]
-    #[case::it_was_served(GateState::Closed, true, false)]
+    #[case::a_backup_from_before_the_switch(GateState::Closed, false, true, true)]
+    #[case::before_anybody_was_served(GateState::Closed, false, false, false)]
+    #[case::the_operator_died_in_the_hold(GateState::Held, false, true, false)]
+    #[case::it_has_served_by_this_database(GateState::Closed, true, true, false)]
     fn a_server_that_knows_of_no_switch_was_put_back(
         #[case] gate: GateState,
         #[case] opened: bool,
+        #[case] served: bool,
         #[case] expected: bool,
     ) {
         let mut resource = states::resource("rs", gate, false, None);
         resource.stored.status.opened = opened;
-        assert_eq!(is_put_back(&resource), expected);
+        assert_eq!(is_put_back(&resource, served), expected);
     }
 
     #[test]

@@ -307,6 +307,7 @@ async fn open(
         .iter()
         .map(|r| cx.control.raise_floor(r.name(), floor, PATIENCE));
     try_join_all(raise).await?;
+    origin::note_served(cx).await?;
     operations::set_gates(cx, closed, GateState::Open, None).await?;
     Ok(())
 }
