@@ -226,6 +226,7 @@ async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
             live.held = required;
         }
         o.missing_rights = missing.iter().map(ToString::to_string).collect();
+        o.missing_rules = rights::rules(&missing);
     }
     Ok(o)
 }
