@@ -13,6 +13,7 @@ pub mod prune;
 pub mod recover;
 pub mod restart;
 pub mod sample;
+mod sender;
 pub mod settle;
 pub mod soak;
 pub mod switch;

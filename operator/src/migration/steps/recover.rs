@@ -11,7 +11,8 @@ use crds::control::{
 use serde_json::Value;
 
 use super::diff::{self, Side, Snapshot};
-use super::mirror::batch::{Batcher, Entry};
+use super::mirror::batch::Entry;
+use super::sender::Sender;
 use crate::migration::cluster::control::retry;
 use crate::migration::cluster::door;
 use crate::migration::cluster::door::objects::VERSION;
@@ -120,11 +121,8 @@ async fn one(
     let version = crd.read_version().unwrap_or_default();
     let api_version = format!("{}/{version}", cx.target.group);
     let mut pages = Pages::new(&endpoint.wire, path, cx.target.settings.page_size, false);
-    let mut sender = Sender {
-        cx,
-        resource,
-        batcher: Batcher::new(cx.target.settings.page_size),
-    };
+    let limit = cx.target.settings.page_size;
+    let mut sender = Sender::new(cx, resource, ImportMode::Mirror, limit);
     let mut events = Vec::new();
     let mut listed = 0;
     while let Some(page) = pages.next().await? {
@@ -155,7 +153,7 @@ async fn one(
     for (_, event) in events {
         sender.push(event).await?;
     }
-    sender.flush().await?;
+    sender.finish().await?;
     Ok(())
 }
 
@@ -225,31 +223,6 @@ async fn last_state(
 fn set(object: &mut Value, pointer: &str, value: &str) {
     if let Some(field) = object.pointer_mut(pointer) {
         *field = Value::String(value.to_owned());
-    }
-}
-
-struct Sender<'a> {
-    cx: &'a Cx,
-    resource: &'a Resource,
-    batcher: Batcher,
-}
-
-impl Sender<'_> {
-    async fn push(&mut self, entry: Entry) -> Result<(), WireError> {
-        let size = entry.size();
-        if !self.batcher.fits(size) {
-            self.flush().await?;
-        }
-        self.batcher.push(entry, size);
-        Ok(())
-    }
-
-    async fn flush(&mut self) -> Result<(), WireError> {
-        let Some((batch, _)) = self.batcher.take() else {
-            return Ok(());
-        };
-        let import = || self.cx.control.import(self.resource.name(), &batch);
-        retry(PATIENCE, import).await.map(drop)
     }
 }
 

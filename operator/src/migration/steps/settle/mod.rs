@@ -7,17 +7,17 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use crds::control::{DigestSet, GateState, ImportBatch, ImportMode, ImportType};
+use crds::control::{DigestSet, GateState, ImportMode, ImportType};
 use crds::v1alpha1::reasons;
 use crds::v1alpha1::status::MigrationPhase;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::diff::{self, Missed, NAMED, Search};
 use super::import;
-use super::mirror::batch::{Batcher, Entry};
+use super::mirror::batch::Entry;
+use super::sender::Sender;
 use crate::migration::cluster::control::retry;
 use crate::migration::cluster::door;
 use crate::migration::cluster::door::objects::VERSION;
@@ -246,12 +246,7 @@ async fn import(
     wire: &Wire,
     missed: &Missed,
 ) -> Result<Vec<Key>, WireError> {
-    let mut sender = Stragglers {
-        cx,
-        resource,
-        batcher: Batcher::new(STRAGGLERS_A_BATCH),
-        kept_out: Vec::new(),
-    };
+    let mut sender = Sender::new(cx, resource, ImportMode::Straggler, STRAGGLERS_A_BATCH);
     for one in &missed.written {
         let (namespace, name) = (&one.key.namespace, &one.key.name);
         let path = object(
@@ -262,19 +257,26 @@ async fn import(
             name,
         );
         match retry(PATIENCE, || wire.get(&path)).await {
-            Ok(reply) => sender.push(ImportType::Modified, reply.json()?).await?,
+            Ok(reply) => {
+                let written = Entry::Event(ImportType::Modified, reply.json()?);
+                sender.push(written).await?;
+            }
             Err(e) if e.code() == Some(404) => {}
             Err(e) => return Err(e),
         }
     }
     for one in &missed.deleted {
         let object = operations::metadata_only(cx, resource, VERSION, one);
-        sender.push(ImportType::Deleted, object).await?;
+        sender
+            .push(Entry::Event(ImportType::Deleted, object))
+            .await?;
     }
-    sender.flush().await?;
-    let kept_out = sender.kept_out;
+    let kept_out = sender.finish().await?.into_iter().map(|c| Key {
+        namespace: c.namespace,
+        name: c.name,
+    });
     let kept = missed.kept.iter().map(|one| one.key.clone());
-    let dropped: Vec<Key> = kept_out.into_iter().chain(kept).collect();
+    let dropped: Vec<Key> = kept_out.chain(kept).collect();
     announce(cx, resource, missed, dropped.len());
     let named: Vec<String> = dropped
         .iter()
@@ -307,45 +309,6 @@ fn drop_writes(cx: &Cx, resource: &Resource, dropped: &[String]) {
 
 /// The number of stragglers in one request. They are whole objects, so few go into one.
 const STRAGGLERS_A_BATCH: u32 = 20;
-
-/// The sending of what was missed, in requests that the server takes.
-struct Stragglers<'a> {
-    cx: &'a Cx,
-    resource: &'a Resource,
-    batcher: Batcher,
-    /// The keys that gave way to the server's own writes.
-    kept_out: Vec<Key>,
-}
-
-impl Stragglers<'_> {
-    async fn push(&mut self, type_: ImportType, object: Value) -> Result<(), WireError> {
-        let entry = Entry::Event(type_, object);
-        let size = entry.size();
-        if !self.batcher.fits(size) {
-            self.flush().await?;
-        }
-        self.batcher.push(entry, size);
-        Ok(())
-    }
-
-    async fn flush(&mut self) -> Result<(), WireError> {
-        let Some((batch, _)) = self.batcher.take() else {
-            return Ok(());
-        };
-        let one = ImportBatch {
-            mode: ImportMode::Straggler,
-            ..batch
-        };
-        let import = || self.cx.control.import(self.resource.name(), &one);
-        let result = retry(PATIENCE, import).await?;
-        self.kept_out
-            .extend(result.conflicts.into_iter().map(|c| Key {
-                namespace: c.namespace,
-                name: c.name,
-            }));
-        Ok(())
-    }
-}
 
 fn announce(cx: &Cx, resource: &Resource, missed: &Missed, kept_out: usize) {
     let written = missed.written.iter().map(|i| (&i.key, "written"));

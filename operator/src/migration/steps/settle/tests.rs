@@ -120,18 +120,13 @@ async fn large_late_writes_go_in_several_requests() {
     });
     let cx = context(&client);
     let resource = states::resource("rs", GateState::Open, true, None);
-    let mut sender = Stragglers {
-        cx: &cx,
-        resource: &resource,
-        batcher: Batcher::new(STRAGGLERS_A_BATCH),
-        kept_out: Vec::new(),
-    };
+    let mut sender = Sender::new(&cx, &resource, ImportMode::Straggler, STRAGGLERS_A_BATCH);
     for size in [1_200_000, 1_200_000, 10, 10] {
         let object = json!({"metadata": {"name": "r"}, "message": "x".repeat(size)});
-        let pushed = sender.push(ImportType::Modified, object).await;
-        pushed.unwrap();
+        let written = Entry::Event(ImportType::Modified, object);
+        sender.push(written).await.unwrap();
     }
-    sender.flush().await.unwrap();
+    sender.finish().await.unwrap();
     // Without its clients, the server waits for no further request.
     drop((cx, client));
     assert_eq!(answering.await.unwrap(), [1, 3]);
