@@ -95,9 +95,12 @@ pub fn holder(api_service: Option<&APIService>, service: &ServiceRef) -> Holder 
 }
 
 /// Returns whether an APIService of ours differs from what it should be: port, CA bundle, or a server
-/// that is not verified.
+/// that is not verified. Without an authority there is nothing to bring it up to date with.
 #[must_use]
 pub fn is_outdated(api_service: &APIService, service: &ServiceRef, ca_bundle: &[u8]) -> bool {
+    if ca_bundle.is_empty() {
+        return false;
+    }
     api_service.spec.as_ref().is_none_or(|spec| {
         spec.ca_bundle.as_ref().is_none_or(|b| b.0 != ca_bundle)
             || spec.insecure_skip_tls_verify == Some(true)

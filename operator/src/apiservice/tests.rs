@@ -42,6 +42,7 @@ fn takeover_keeps_priorities_and_foreign_metadata() {
         assert_eq!(holder(Some(&after), &service()), Holder::Ours);
         assert!(!is_outdated(&after, &service(), b"PEM"));
         assert!(is_outdated(&after, &service(), b"other"));
+        assert!(!is_outdated(&after, &service(), b""));
         let labels = after.metadata.labels.unwrap();
         assert_eq!(labels.keys().collect::<Vec<_>>(), ["keep"]);
         let kept = after.metadata.annotations.unwrap();

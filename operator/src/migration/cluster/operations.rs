@@ -112,7 +112,7 @@ pub async fn take_over(
 pub async fn mend(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     let (service, ca_bundle) = (&cx.target.service, &cx.target.ca_bundle);
     let build = |current: &APIService| {
-        (!ca_bundle.is_empty() && apiservice::is_outdated(current, service, ca_bundle))
+        apiservice::is_outdated(current, service, ca_bundle)
             .then(|| apiservice::refresh_patch(current, service, ca_bundle))
     };
     patch_ours(cx, o, build).await

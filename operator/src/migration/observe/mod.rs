@@ -245,9 +245,7 @@ fn versions(
         .map(|version| {
             let api_service = find(&version);
             let holder = apiservice::holder(api_service.as_ref(), &target.service);
-            // Without an authority there is nothing to bring it up to date with.
             let outdated = holder == Holder::Ours
-                && !target.ca_bundle.is_empty()
                 && api_service.as_ref().is_some_and(|a| {
                     apiservice::is_outdated(a, &target.service, &target.ca_bundle)
                 });
