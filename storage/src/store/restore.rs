@@ -1,17 +1,14 @@
 //! The return to a copy of an embedded database, before a server opens it.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::OpenError;
-use super::sqlite::{FileLock, Sqlite, is_blank, lock};
+use super::sqlite::{FileLock, LOCK, Sqlite, beside, is_blank, lock};
 
 /// Ends of the names of the files that SQLite keeps beside a database.
 const BESIDE: [&str; 2] = ["-wal", "-shm"];
-/// End of the name of the file by which a database is locked.
-const LOCK: &str = ".lock";
 
 /// The reason why a database does not begin with a copy.
 #[derive(Debug, thiserror::Error)]
@@ -122,13 +119,6 @@ async fn take_over(sqlite: &Sqlite, same_cluster: bool) -> Result<u64, OpenError
     sqlite.check().await?;
     sqlite.take_over(same_cluster).await?;
     Ok(sqlite.objects_stored().await?)
-}
-
-/// Returns the path of a file that belongs to a database.
-fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(end);
-    name.into()
 }
 
 /// Removes a file; that there is none is as good.

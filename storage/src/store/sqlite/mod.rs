@@ -15,8 +15,9 @@ mod restoring;
 mod rows;
 mod write;
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -35,6 +36,9 @@ use crate::cache::{Log, LogError, LogPage};
 use crate::model::{Dictionary, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject};
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("migrations/sqlite");
+
+/// End of the name of the file by which a database is locked.
+pub(super) const LOCK: &str = ".lock";
 
 /// Connections for reading: the start, watches that are behind the ring, the control API.
 const READERS: u32 = 4;
@@ -110,11 +114,17 @@ impl Drop for FileLock {
     }
 }
 
+/// Returns the path of a file that belongs to the database at `path`: its own, with an end of its name.
+pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(end);
+    name.into()
+}
+
 /// Locks `path` against other processes.
 pub(super) fn lock(path: &Path) -> Result<FileLock, OpenError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let path = Path::new(&name).display().to_string();
+    let name = beside(path, LOCK);
+    let path = name.display().to_string();
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
