@@ -2,7 +2,6 @@
 //! leads.
 
 use apimachinery::error::ApiError;
-use crds::control::GateState;
 
 use super::scope::Scope;
 use crate::cluster::Attachments;
@@ -24,9 +23,7 @@ pub async fn admit(attachments: &Attachments, scope: &Scope) -> Result<(), ApiEr
 /// old.
 #[must_use]
 pub fn serves_the_past(scope: &Scope) -> bool {
-    let gate = scope.resource.gate();
-    let gate = gate.borrow();
-    gate.state == GateState::Held && gate.frozen.is_some()
+    scope.resource.gate().borrow().gives_back()
 }
 
 /// Returns whether the request would wait if it was to be admitted now.

@@ -380,6 +380,24 @@ async fn closing_the_gate_ends_watches_with_all_their_events() {
 }
 
 #[tokio::test]
+async fn a_server_that_stops_while_it_gives_a_resource_back_lets_nobody_see_events_again() {
+    let server = Server::start().await;
+    let a = server.created("a").await;
+    let mut plain = server.watch(&from(&a)).await;
+    let mut marked = server
+        .watch(&format!("{}&allowWatchBookmarks=true", from(&a)))
+        .await;
+    let last = rv(&server.created("b").await) + 100;
+    assert_eq!(plain.brief().await, format!("ADDED b {}", last - 100));
+    server.release("policyreports.wgpolicyk8s.io", last).await;
+    while rv(&marked.next().await.unwrap()["object"]) < last {}
+    server.shutdown.cancel();
+    assert_eq!(plain.next().await.unwrap()["object"]["code"], 410);
+    assert_eq!(plain.next().await, None);
+    assert_eq!(marked.next().await, None);
+}
+
+#[tokio::test]
 async fn too_old_and_too_new() {
     let server = Server::start_closed(|_| {}).await;
     // The horizon of a resource that never was in etcd is where its gate was opened.

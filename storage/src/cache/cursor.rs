@@ -121,6 +121,12 @@ impl Cursor {
         }
     }
 
+    /// Returns whether the resource is being given back.
+    #[must_use]
+    pub fn gives_back(&self) -> bool {
+        self.resource.gate().borrow().gives_back()
+    }
+
     /// Returns events that have left the ring; `None` where there are none up to its `floor`.
     async fn older(
         &mut self,

@@ -84,6 +84,13 @@ impl GateStatus {
         }
     }
 
+    /// Returns whether the resource is being given back: its log is complete, and ends here unless
+    /// the gate opens again.
+    #[must_use]
+    pub fn gives_back(&self) -> bool {
+        self.state == GateState::Held && self.frozen.is_some()
+    }
+
     /// Records the times of a change of state: since when it is held, and for how long it was.
     fn clock(&mut self, state: GateState, now: Timestamp) {
         if state == GateState::Held {

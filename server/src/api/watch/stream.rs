@@ -174,8 +174,7 @@ impl Watch {
             self.bookmark(out, rv, false)?;
             return Ok(Then::Crd(rv));
         }
-        let error =
-            ApiError::expired("the resource is served by its CRD from now on, list it again");
+        let error = list_at_the_crd();
         out.extend_from_slice(&frame::error(&self.view, &error)?);
         Ok(Then::End)
     }
@@ -184,6 +183,16 @@ impl Watch {
         let headers = self.headers();
         out.extend_from_slice(&frame::bookmark(&self.view, rv, end, headers)?);
         Ok(())
+    }
+
+    /// Returns the end of a watch that the server does not live to complete. While the resource is
+    /// being given back, a client without bookmarks may hold a version below those of what it has
+    /// seen and the CRD is about to show.
+    fn cut_off(&self) -> Next {
+        if self.cursor.gives_back() && !self.options.allow_watch_bookmarks {
+            return Next::Fail(list_at_the_crd());
+        }
+        Next::End
     }
 
     /// Returns whether a Table has to describe its columns: the first one of a watch does.
@@ -195,12 +204,17 @@ impl Watch {
         let bookmarks = self.options.allow_watch_bookmarks;
         tokio::select! {
             biased;
-            () = self.shutdown.cancelled() => Next::End,
+            () = self.shutdown.cancelled() => self.cut_off(),
             () = sleep_until(self.schedule.end) => Next::End,
             () = sleep_until(self.next_bookmark), if bookmarks => Next::Bookmark,
             event = self.cursor.next_or_milestone(BATCH, bookmarks) => told(event),
         }
     }
+}
+
+/// Returns the error that sends a client back to list.
+fn list_at_the_crd() -> ApiError {
+    ApiError::expired("the resource is served by its CRD from now on, list it again")
 }
 
 /// Returns the next step after the answer of a cursor; without events a bookmark is due.
