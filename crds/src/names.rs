@@ -29,6 +29,9 @@ pub const LABEL_POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
 /// itself while the value is `true`.
 pub const LABEL_AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
+/// The additional version of a CRD through which etcd is reached while our server serves its group.
+pub const SIDE_DOOR: &str = "legacy";
+
 /// Well-known label: what the thing is an instance of; [`APP_NAME`] on every child.
 pub const LABEL_APP_NAME: &str = "app.kubernetes.io/name";
 /// Well-known label: role within the application.
@@ -121,6 +124,12 @@ pub fn serving_cert(name: &str) -> String {
 #[must_use]
 pub fn rbac(name: &str, role: &str) -> String {
     format!("reports-server:{name}:{role}")
+}
+
+/// Returns the name of the admission policy, and of its binding, that guard the side doors of a group.
+#[must_use]
+pub fn side_door_policy(group: &str) -> String {
+    format!("reports-server-side-door.{group}")
 }
 
 #[cfg(test)]

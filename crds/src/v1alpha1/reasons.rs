@@ -28,6 +28,8 @@ pub const DELETING: &str = "Deleting";
 pub const INVALID_SPEC: &str = "InvalidSpec";
 /// The specification uses a field that this version does not act on; the message names it.
 pub const NOT_SUPPORTED: &str = "NotSupported";
+/// The CRD of `ReportsServer` is older than the operator; the message names what it lacks.
+pub const CRD_OUTDATED: &str = "CRDOutdated";
 /// A CRD is missing that an object for a monitoring stack needs; the message names it.
 pub const MONITORING_CRD_MISSING: &str = "MonitoringCRDMissing";
 /// The operator lacks a right; the message names it.

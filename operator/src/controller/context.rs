@@ -1,7 +1,7 @@
 //! The state that reconciliations share.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crds::v1alpha1::ReportsServer;
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::build::{ServiceAccountRef, control_api_name};
 use super::validate::Validated;
 use super::watches::{Watched, Watches};
+use crate::crd_check::{Installed, Told};
 use crate::database::check::Checks;
 use crate::events;
 use crate::metrics::Metrics;
@@ -37,6 +38,10 @@ pub struct Context {
     pub(super) api_services: Store<APIService>,
     /// True when `api_services` holds what the cluster does.
     pub(super) cached: watch::Receiver<bool>,
+    /// The CRD in the cluster.
+    pub(super) installed: watch::Receiver<Arc<Installed>>,
+    /// The events about that CRD.
+    pub(super) crd_told: Told,
     pub(super) watches: Watches,
     pub(super) checks: Checks,
     /// uid of the namespace `kube-system`, once it is known: it never changes.
@@ -54,6 +59,7 @@ impl Context {
         self.watches.forget(name);
         self.forget_database(name);
         self.metrics.forget(name);
+        self.crd_told.forget(name);
         self.ended(name);
     }
 

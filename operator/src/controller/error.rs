@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::validate::Refusal;
 use super::{apply, dereference, finalizer, status};
 use crate::certs;
+use crate::said::is_forbidden;
 
 /// An error of a step.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +65,7 @@ impl Error {
         match self {
             Self::Dereference(error) => error.is_forbidden(),
             Self::Apply(error) => error.is_forbidden(),
+            Self::Finalizer(finalizer::Error(error)) => is_forbidden(error),
             _ => false,
         }
     }

@@ -63,6 +63,11 @@ async fn reconcile(
     if ctx.cached.clone().wait_for(|cached| *cached).await.is_err() {
         return Ok(Action::await_change());
     }
+    // A status is written as the CRD in the cluster takes it.
+    let mut installed = ctx.installed.clone();
+    if installed.wait_for(|crd| crd.is_known()).await.is_err() {
+        return Ok(Action::await_change());
+    }
     let _measurement = ctx.metrics.measure();
     let object = match &object.0 {
         Ok(object) => object,

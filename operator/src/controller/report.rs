@@ -1,5 +1,7 @@
 //! The last step of a reconciliation: tells what is so, in the status, events and metrics.
 
+use std::sync::Arc;
+
 use crds::v1alpha1::ReportsServer;
 use crds::v1alpha1::conditions::LAST_BACKUP_SUCCEEDED;
 use crds::v1alpha1::status::BackupResult;
@@ -21,9 +23,13 @@ pub(super) async fn report(
 
 async fn tell(object: &ReportsServer, ctx: &Context, state: &State<'_>) -> Result<(), Error> {
     let name = object.name_any();
+    let installed = Arc::clone(&ctx.installed.borrow());
+    if let Some(event) = ctx.crd_told.news(&name, &installed) {
+        events::publish(&ctx.publisher, &object.object_ref(&()), vec![event]).await;
+    }
     let groups = ctx.supervisor.status(&name);
     let status = status::compute(object, state, &groups, Timestamp::now());
-    match status::write(&ctx.client, object, &status).await? {
+    match status::write(&ctx.client, object, &status, &installed).await? {
         Written::Gone => {
             ctx.forget(&name);
             return Ok(());

@@ -1,7 +1,7 @@
 //! Wires the controller to its triggers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
+use std::future::{Future, ready};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use crds::v1alpha1::ReportsServer;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::reflector::{self, ObjectRef, Store};
@@ -22,6 +23,7 @@ use tracing::warn;
 
 use super::watches::{Trigger, Watches};
 use super::{Context, ServiceAccountRef, error_policy, reconcile};
+use crate::crd_check::{self, Check, Told};
 use crate::database::check::Checks;
 use crate::events::Publisher;
 use crate::metrics::Metrics;
@@ -67,6 +69,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
     } = settings;
     let (objects, objects_writer) = reflector::store::<DeserializeGuard<ReportsServer>>();
     let (api_services, api_services_writer) = reflector::store::<APIService>();
+    let (mut check, installed) = Check::new(metrics.clone());
     let (trigger, triggered) = mpsc::channel(TRIGGERS);
     let (examined, examinations) = mpsc::channel(TRIGGERS);
     let context = Arc::new(Context {
@@ -81,6 +84,8 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         objects: objects.clone(),
         cached: once_ready(api_services.clone()),
         api_services,
+        installed: installed.clone(),
+        crd_told: Told::default(),
         cluster_uid: tokio::sync::OnceCell::new(),
         swept: std::sync::Mutex::default(),
         refusals: std::sync::Mutex::default(),
@@ -102,14 +107,21 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         .default_backoff()
         .reflect(api_services_writer)
         .touched_objects();
+    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
+    let changed_crd = watcher(definitions, crd_check::selected())
+        .default_backoff()
+        .inspect(move |event| check.note(event))
+        .touched_objects();
     let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client);
     let changed_namespaces = watcher(namespaces, watcher::Config::default())
         .default_backoff()
         .touched_objects();
 
     let (for_services, for_namespaces) = (objects.clone(), objects.clone());
+    let for_crd = objects.clone();
     Controller::for_stream(changed, objects)
         .watches_stream(changed_api_services, move |_| all(&for_services))
+        .watches_stream(changed_crd, move |_| all(&for_crd))
         .watches_stream(changed_namespaces, move |namespace| {
             targeting(&for_namespaces, &namespace)
         })
@@ -118,15 +130,19 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         .reconcile_on(paced(supervisor.changes()).map(|name| Trigger::new(&name)))
         .graceful_shutdown_on(end)
         .run(reconcile, error_policy, context)
-        .for_each(|result| async {
+        .for_each(|result| {
             match result {
                 // Those are handled by the error policy; these are gone by now.
                 Ok(_)
                 | Err(
                     controller::Error::ReconcilerFailed(..) | controller::Error::ObjectNotFound(_),
                 ) => {}
+                Err(error) if installed.borrow().is_absent() => {
+                    warn!(%error, "a watch failed; {}", crd_check::absent());
+                }
                 Err(error) => warn!(%error, "a watch failed; opening it again"),
             }
+            ready(())
         })
         .await;
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{chart, install, kustomize};
+use super::{chart, install, kustomize, verify_page};
 use crate::names::{IMAGE_REGISTRY, operator_image, server_image};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -75,6 +75,23 @@ fn scripts_find_the_registry() {
     assert_eq!(source.lines().filter(|found| *found == line).count(), 1);
     let script = std::fs::read_to_string(format!("{ROOT}/hack/lib/common.sh")).unwrap();
     assert!(script.contains("s/^pub const IMAGE_REGISTRY: &str = "));
+    // The manifests of the release before have the registry of their own source.
+    let previous = std::fs::read_to_string(format!("{ROOT}/hack/previous")).unwrap();
+    assert!(previous.contains("\tROOT=$1 image_registry\n"));
+    assert!(previous.contains("registry=$(registry_of \"$source\")\n"));
+}
+
+/// `hack/release` pushes the chart there, and the page about signatures names the same address.
+#[test]
+fn the_readme_of_the_chart_installs_it_from_the_registry() {
+    let chart = chart().unwrap();
+    let address = format!("{IMAGE_REGISTRY}/charts/reports-server-operator");
+    let command = format!(
+        "helm install reports-server-operator oci://{address} \\\n    --version {} ",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert!(chart["README.md"].contains(&command), "{command}");
+    assert!(verify_page().contains(&address), "{address}");
 }
 
 #[test]

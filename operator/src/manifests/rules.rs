@@ -150,8 +150,9 @@ fn switch() -> Vec<Reasoned> {
             OWN,
         ),
         rule(
-            "Schemas and versions of the report APIs; patch adds the version legacy to a report \
-             CRD for as long as etcd is reached beside the switched API, and takes it away again.",
+            "Schemas and versions of the report APIs, and what the CRD of ReportsServer lacks; patch \
+             adds the version legacy to a report CRD for as long as etcd is reached beside the \
+             switched API, and takes it away again.",
             "apiextensions.k8s.io",
             &["customresourcedefinitions"],
             &["get", "list", "watch", "patch"],

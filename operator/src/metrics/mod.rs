@@ -64,6 +64,7 @@ pub struct Metrics {
     certificate_expiry: Family<NameLabels, Gauge>,
     last_backup: Family<NameLabels, Gauge>,
     leading: Gauge,
+    crd_missing_fields: Gauge,
     own_certificate: OwnCertificate,
     /// Metrics of the migrations.
     pub migration: Arc<migration::Metrics>,
@@ -83,6 +84,7 @@ impl Metrics {
         let certificate_expiry = Family::<NameLabels, Gauge>::default();
         let last_backup = Family::<NameLabels, Gauge>::default();
         let leading = Gauge::default();
+        let crd_missing_fields = Gauge::default();
         registry.register(
             "build",
             "Version of the operator",
@@ -122,6 +124,11 @@ impl Metrics {
             "1 while this process is the leader",
             leading.clone(),
         );
+        registry.register(
+            "crd_missing_fields",
+            "Fields and values that the cluster's CRD of ReportsServer lacks; -1 without a CRD",
+            crd_missing_fields.clone(),
+        );
         let own_certificate = OwnCertificate::register(&mut registry);
         let migration = Arc::new(migration::Metrics::register(&mut registry));
         let database = Arc::new(database::metrics::Metrics::register(&mut registry));
@@ -134,6 +141,7 @@ impl Metrics {
             certificate_expiry,
             last_backup,
             leading,
+            crd_missing_fields,
             own_certificate,
             migration,
             database,
@@ -163,6 +171,11 @@ impl Metrics {
     /// Shows that this process leads, or that it does not.
     pub fn leading(&self, leading: bool) {
         self.leading.set(i64::from(leading));
+    }
+
+    /// Shows the number of fields and values that the CRD in the cluster lacks; -1 without a CRD.
+    pub fn crd_lacks(&self, count: i64) {
+        self.crd_missing_fields.set(count);
     }
 
     /// Shows beginning and end (Unix seconds) of the certificate with which the metrics are served,

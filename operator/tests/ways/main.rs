@@ -11,6 +11,7 @@
 mod objects;
 mod olm;
 mod tools;
+mod values;
 
 use reports_server_operator::manifests;
 use reports_server_operator::names::OPERATOR_NAMESPACE;
@@ -334,6 +335,33 @@ fn values_that_contradict_each_other_are_refused() {
         let arguments: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
         let said = tools.helm_refuses(&arguments);
         assert!(said.contains(named), "{values:?}: {said}");
+    }
+}
+
+/// Objects of the cluster have the same names in each namespace. So what is applied for a second namespace
+/// moves the bindings of the first one, whose operator loses its rights.
+#[test]
+fn another_namespace_has_the_bindings_of_the_first() {
+    let Some(tools) = Tools::find() else { return };
+    let subjects = |folder: &str| {
+        let objects = tools.kustomize(folder);
+        let bindings = of_kind(&objects, "ClusterRoleBinding").into_iter();
+        let pairs = bindings.flat_map(|binding| {
+            let subjects = binding["subjects"].as_array().unwrap().iter();
+            let name = binding["metadata"]["name"].clone();
+            subjects.map(move |one| (name.clone(), one["namespace"].clone()))
+        });
+        pairs.collect::<Vec<_>>()
+    };
+    let (first, second) = (subjects("base"), subjects("overlays/another-namespace"));
+    assert!(!first.is_empty());
+    assert_eq!(first.len(), second.len());
+    for ((name, namespace), (same, other)) in first.iter().zip(&second) {
+        assert_eq!(name, same);
+        assert_eq!(
+            (namespace, other),
+            (&json!(OPERATOR_NAMESPACE), &json!(NAMESPACE))
+        );
     }
 }
 

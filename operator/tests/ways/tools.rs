@@ -51,11 +51,19 @@ impl Tools {
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
+    /// Returns what a chart has as the release of a name, hooks and tests included.
+    pub fn helm_as(&self, release: &str, chart: &Path, arguments: &[&str]) -> Vec<Value> {
+        parse(&printed(self.rendered(release, chart, arguments)))
+    }
+
     fn template(&self, namespace: &str, arguments: &[&str]) -> Output {
-        let chart = Path::new(MANIFESTS).join("helm").join(NAME);
+        let arguments = [&["--namespace", namespace][..], arguments].concat();
+        self.rendered(NAME, &chart(), &arguments)
+    }
+
+    fn rendered(&self, release: &str, chart: &Path, arguments: &[&str]) -> Output {
         let mut helm = Command::new(&self.helm);
-        helm.args(["template", NAME]).arg(chart);
-        helm.args(["--namespace", namespace]).args(arguments);
+        helm.args(["template", release]).arg(chart).args(arguments);
         helm.output().expect("helm runs")
     }
 
@@ -65,6 +73,11 @@ impl Tools {
         let output = Command::new(&self.kustomize).arg(folder).output();
         parse(&printed(output.expect("kustomize runs")))
     }
+}
+
+/// Returns the folder of the chart.
+pub fn chart() -> PathBuf {
+    Path::new(MANIFESTS).join("helm").join(NAME)
 }
 
 fn printed(output: Output) -> String {

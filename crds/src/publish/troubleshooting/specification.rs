@@ -24,9 +24,17 @@ pub(super) static REFUSED: Symptom = Symptom {
             "Take the field out, or set back what the message names.",
         ),
         Advice::new(
+            reasons::CRD_OUTDATED,
+            &[Seen::Event],
+            "Install the CRD of the operator's release \
+             ([upgrade.md](upgrade.md#a-crd-that-is-older-than-the-operator)). Until then, the fields \
+             that the message names have no effect in a specification, and are left out of the status.",
+        ),
+        Advice::new(
             reasons::FORBIDDEN,
             &[Seen::Stalled, Seen::Unknown(ADMISSION_BYPASSED)],
-            "Grant the right that the message names to the operator's ServiceAccount; for another \
+            "Grant the right that the message names to the operator's ServiceAccount: the message \
+             has the rule for a role, where the kube-apiserver tells what is missing; for another \
              report API see [install.md](install.md#rights). It is tried again every 15 s. It is told \
              after 30 s of refusals: a kube-apiserver that has just started refuses for a moment what \
              is allowed.",

@@ -1,7 +1,8 @@
 //! Status of a `ReportsServer`: what the operator found and did.
 //!
 //! The contract is the conditions ([`super::conditions`]); everything else explains them. Each
-//! field can be read from the cluster and the server again: a lost status costs nothing.
+//! field can be read from the cluster and the server again, but for what keeps a database and its
+//! rows from being taken for another one: its history, its cluster identity and its claim.
 
 mod migration;
 

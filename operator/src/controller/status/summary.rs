@@ -10,6 +10,7 @@ use super::{components, migration};
 use crate::certs;
 use crate::controller::workload;
 use crate::database::managed::Managed;
+use crate::grant;
 use crate::migration::GroupStatus;
 
 /// `Ready`, and `Reconciling` and `Stalled` where they are true (kstatus).
@@ -139,7 +140,7 @@ fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, S
             message,
             forbidden: true,
             ..
-        } => Some((reasons::FORBIDDEN, message.clone())),
+        } => Some((reasons::FORBIDDEN, grant::with_rule(message))),
         State::Applied {
             database: Some(known),
             ..

@@ -6,6 +6,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 
+use crate::crd_check::Installed;
 use crate::said::said;
 
 /// The error of writing the status.
@@ -24,7 +25,8 @@ pub enum Written {
     Gone,
 }
 
-/// Writes the status if it differs from the one that was read.
+/// Writes the status if it differs from the one that was read, without what the CRD in the cluster
+/// lacks: the kube-apiserver would refuse all of it.
 ///
 /// # Errors
 /// If the kube-apiserver refuses it.
@@ -32,8 +34,13 @@ pub async fn write(
     client: &Client,
     object: &ReportsServer,
     status: &ReportsServerStatus,
+    installed: &Installed,
 ) -> Result<Written, Error> {
     if object.status.as_ref() == Some(status) {
+        return Ok(Written::Unchanged);
+    }
+    let status = installed.taken(json!(status));
+    if json!(object.status) == status {
         return Ok(Written::Unchanged);
     }
     // The uid keeps this from reaching a new object of the same name.

@@ -35,17 +35,18 @@ metadata:
 ",
 )];
 
-/// The monitor has labels by a value, and reads the metrics as they are served: over TLS, whose
-/// certificate it verifies where that is not the operator's own, or in plain.
+/// The monitor has labels by a value, which win over those of all objects, and reads the metrics as
+/// they are served: over TLS, whose certificate it verifies where that is not the operator's own, or
+/// in plain.
 pub(super) const MONITOR: [Edit; 3] = [
     (
-        "\n  labels:\n",
-        "
-  labels:
-    {{- with .Values.monitoring.serviceMonitor.labels }}
+        "    {{- include \"reports-server-operator.labels\" . | nindent 4 }}\n",
+        r#"    {{- include "reports-server-operator.ownLabels" . | nindent 4 }}
+    {{- $labels := .Values.monitoring.serviceMonitor.labels | default dict }}
+    {{- with merge dict $labels (.Values.commonLabels | default dict) }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
-",
+"#,
     ),
     (
         "  - bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
@@ -207,12 +208,12 @@ pub(super) const DEPLOYMENT: [Edit; 16] = [
     ),
     (
         "secretName: reports-server-operator-metrics-cert\n",
-        r#"secretName: {{ .Values.metrics.certSecret | default "reports-server-operator-metrics-cert" }}
+        r#"secretName: {{ .Values.metrics.certSecret | default "reports-server-operator-metrics-cert" | quote }}
 "#,
     ),
     (
         "secretName: reports-server-operator-tracing-ca\n",
-        r#"secretName: {{ .Values.tracing.caSecret | default "reports-server-operator-tracing-ca" }}
+        r#"secretName: {{ .Values.tracing.caSecret | default "reports-server-operator-tracing-ca" | quote }}
 "#,
     ),
     (

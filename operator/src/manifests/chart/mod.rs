@@ -20,7 +20,8 @@ use super::render::{Document, rules_to_yaml};
 use super::rules;
 use crate::images::split;
 use crate::names::{
-    DNS_PORTS, METRICS_ACCESS_CLUSTER_ROLE, METRICS_CERT, METRICS_SERVICE, OPERATOR, TRACING_CA,
+    DNS_PORTS, IMAGE_REGISTRY, METRICS_ACCESS_CLUSTER_ROLE, METRICS_CERT, METRICS_SERVICE,
+    OPERATOR, TRACING_CA,
 };
 use crate::security;
 
@@ -74,7 +75,7 @@ pub fn chart() -> Result<Files, Error> {
         files.insert(path.to_owned(), filled(text, &marks));
     }
     let readme = readme::readme(files.get("values.yaml").map_or("", String::as_str));
-    files.insert("README.md".to_owned(), readme);
+    files.insert("README.md".to_owned(), filled(&readme, &marks));
     files.extend(templates()?);
     Ok(files)
 }
@@ -83,6 +84,7 @@ fn marks() -> Result<Vec<Mark>, Error> {
     let images = Place::default();
     let mut marks = vec![
         ("@VERSION@", env!("CARGO_PKG_VERSION").to_owned()),
+        ("@REGISTRY@", IMAGE_REGISTRY.to_owned()),
         ("@ACCOUNT_NAME@", OPERATOR.to_owned()),
         ("@CRD@", ReportsServer::crd_name().to_owned()),
         ("@TARGET_LABEL@", crds::names::LABEL_TARGET.to_owned()),
@@ -232,7 +234,7 @@ fn when(value: &str, text: &str) -> String {
 /// Returns a template for priority classes of the system alone: those are the ones that clusters
 /// restrict.
 fn for_system_classes(text: &str) -> String {
-    let is_system = r#"hasPrefix "system-" .Values.priorityClassName"#;
+    let is_system = r#"hasPrefix "system-" (.Values.priorityClassName | default "")"#;
     let condition = format!("and .Values.priorityClassQuota ({is_system})");
     format!("{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n")
 }

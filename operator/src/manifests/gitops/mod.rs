@@ -1,5 +1,6 @@
 //! Examples for Argo CD and Flux: the operator and a `ReportsServer`, each out of a folder of this
-//! repository, and the health of a `ReportsServer` for Argo CD.
+//! repository, the health of a `ReportsServer` for Argo CD, and what whoever owns the CRDs of reports
+//! has to leave alone.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,7 @@ use super::place::Place;
 use crate::names::OPERATOR;
 
 /// Files that are copied, with their marks filled in.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 8] = [
     (
         "argocd/operator.yaml",
         include_str!("files/argocd/operator.yaml"),
@@ -20,6 +21,10 @@ const FILES: [(&str, &str); 6] = [
     (
         "argocd/reports-server.yaml",
         include_str!("files/argocd/reports-server.yaml"),
+    ),
+    (
+        "argocd/report-crds.yaml",
+        include_str!("files/argocd/report-crds.yaml"),
     ),
     (
         "argocd/health.yaml",
@@ -32,6 +37,10 @@ const FILES: [(&str, &str); 6] = [
     (
         "flux/reports-server.yaml",
         include_str!("files/flux/reports-server.yaml"),
+    ),
+    (
+        "flux/report-crds.yaml",
+        include_str!("files/flux/report-crds.yaml"),
     ),
     (
         "reports-server/kustomization.yaml",

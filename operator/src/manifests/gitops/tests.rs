@@ -1,5 +1,6 @@
 //! The examples, read back as the controllers get them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Deserialize as _;
@@ -10,15 +11,21 @@ use crate::names::{OPERATOR, OPERATOR_NAMESPACE};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
+/// Returns the objects of a text.
+fn read(text: &str) -> Vec<Value> {
+    let documents = serde_yaml::Deserializer::from_str(text);
+    let objects = documents.map(|document| Value::deserialize(document).unwrap());
+    objects.collect()
+}
+
 /// Returns the objects of all examples.
 fn objects() -> Vec<Value> {
-    let mut objects = Vec::new();
-    for text in gitops().values() {
-        for document in serde_yaml::Deserializer::from_str(text) {
-            objects.push(Value::deserialize(document).unwrap());
-        }
-    }
-    objects
+    gitops().values().flat_map(|text| read(text)).collect()
+}
+
+/// Returns a text of an object, such as a name.
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
 }
 
 /// Returns the object of a kind and name.
@@ -101,4 +108,35 @@ fn the_health_check_is_for_the_api() {
     );
     let config = named("ConfigMap", "argocd-cm");
     assert_eq!(config["data"][&key].as_str(), Some(super::HEALTH));
+    let server = named("ReportsServer", "policy-reports");
+    let flux = named("Kustomization", "policy-reports");
+    let check = &flux["spec"]["healthCheckExprs"][0];
+    for member in ["apiVersion", "kind"] {
+        assert_eq!(check[member], server[member]);
+    }
+}
+
+/// Whoever owns the CRDs leaves the versions of those alone that the examples move.
+#[test]
+fn the_lines_for_the_crds_are_for_the_groups_of_the_example() {
+    let mut moved = BTreeSet::new();
+    let server = named("ReportsServer", "policy-reports");
+    for api in server["spec"]["apis"].as_array().unwrap() {
+        let group = text(&api["group"]);
+        let path = format!("{ROOT}/manifests/crd/report-apis/{group}.yaml");
+        let crds = read(&std::fs::read_to_string(path).unwrap());
+        moved.extend(crds.iter().map(|crd| text(&crd["metadata"]["name"])));
+    }
+    let files = gitops();
+    let versions = json!(["/spec/versions"]);
+    let argocd = read(&files["argocd/report-crds.yaml"]).remove(0);
+    let rules = argocd["spec"]["ignoreDifferences"].as_array().unwrap();
+    let named = rules.iter().map(|rule| text(&rule["name"]));
+    assert_eq!(named.collect::<BTreeSet<_>>(), moved);
+    assert!(rules.iter().all(|rule| rule["jsonPointers"] == versions));
+    let flux = read(&files["flux/report-crds.yaml"]).remove(0);
+    let rules = flux["spec"]["ignore"].as_array().unwrap();
+    let named = rules.iter().map(|rule| text(&rule["target"]["name"]));
+    assert_eq!(named.collect::<BTreeSet<_>>(), moved);
+    assert!(rules.iter().all(|rule| rule["paths"] == versions));
 }

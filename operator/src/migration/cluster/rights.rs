@@ -7,6 +7,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::Api;
 use kube::api::PostParams;
 
+use crate::grant::{Rule, merged};
 use crate::migration::observe::bypass::read::SOURCES;
 use crate::migration::plan::target::{Settings, Workload};
 
@@ -182,6 +183,18 @@ pub fn of_restarts(workloads: &[Workload]) -> Vec<Right> {
     rights.collect()
 }
 
+/// Returns the rules of RBAC that give `rights`.
+#[must_use]
+pub fn rules(rights: &[Right]) -> Vec<Rule> {
+    merged(rights.iter().map(|right| Rule {
+        group: right.group.clone(),
+        resources: vec![right.resource.clone()],
+        verbs: vec![right.verb.to_owned()],
+        namespace: right.namespace.clone(),
+        name: right.name.clone(),
+    }))
+}
+
 /// Returns those of `rights` that the client's user does not have.
 ///
 /// # Errors
@@ -229,7 +242,10 @@ mod tests {
     use crds::v1alpha1::spec::WorkloadKind;
     use serde_json::{Value, json};
 
-    use super::{Settings, Workload, missing, of_admission, of_restarts, of_settings, required};
+    use super::{
+        Settings, Workload, missing, of_admission, of_restarts, of_settings, required,
+        rules as rules_for,
+    };
     use crate::manifests::rules;
     use crate::testing::pair;
 
@@ -262,6 +278,14 @@ mod tests {
         let words: Vec<String> = missing.iter().map(ToString::to_string).collect();
         let right = "patch deployments.apps kyverno-reports-controller in namespace kyverno";
         assert_eq!(words, [right]);
+        let rules: Vec<String> = rules_for(&missing)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let rule = "{apiGroups: [\"apps\"], resources: [\"deployments\"], \
+                    resourceNames: [\"kyverno-reports-controller\"], verbs: [\"patch\"]} in \
+                    namespace kyverno";
+        assert_eq!(rules, [rule]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::bypass::Bypass;
 use super::bypass::rules::Requests;
 use crate::apiservice::{Holder, TAKEN_FROM};
+use crate::grant::Rule;
 use crate::migration::cluster::door::objects::{self, CLOSE_ANNOTATION, Door, VERSION};
 use crate::migration::plan::estimate::Plan;
 use crate::migration::plan::target::GroupTarget;
@@ -247,6 +248,8 @@ pub struct Observed {
     pub control_available: bool,
     /// Rights that the operator lacks, in words; empty when all are there or were not asked.
     pub missing_rights: Vec<String>,
+    /// The rules of RBAC that would give these rights.
+    pub missing_rules: Vec<Rule>,
     /// The objects without effect on reports while the server answers for them, or the problem
     /// because of which they are not known; none before the first look.
     pub bypass: Option<Result<Bypass, Problem>>,

@@ -174,11 +174,13 @@ fn uncovered(o: &Observed, target: &GroupTarget) -> Option<Problem> {
 
 fn rights(o: &Observed) -> Option<Problem> {
     (!o.missing_rights.is_empty()).then(|| {
+        let rules: Vec<String> = o.missing_rules.iter().map(ToString::to_string).collect();
         stalled(
             reasons::FORBIDDEN,
             format!(
-                "the operator lacks rights: {}; grant them to its ServiceAccount",
-                o.missing_rights.join("; ")
+                "the operator lacks rights: {}; grant them to its ServiceAccount by the rules {}",
+                o.missing_rights.join("; "),
+                rules.join("; ")
             ),
         )
     })

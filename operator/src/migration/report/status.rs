@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::grant::Rule;
 use crate::migration::observe::bypass::Bypass;
 use crate::migration::plan::action::Action;
 use crate::migration::plan::estimate::Plan;
@@ -122,12 +123,18 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Returns the problem of an operator that lacks a right, which `error` names.
+    /// Returns the problem of an operator that lacks a right, which `error` names, with the rule
+    /// that would give it where the kube-apiserver's words tell.
     #[must_use]
     pub fn forbidden(error: &impl fmt::Display) -> Self {
+        let error = error.to_string();
+        let rule = Rule::of_refusal(&error);
+        let rule = rule.map_or_else(String::new, |rule| format!(" by the rule {rule}"));
         Self {
             reason: reasons::FORBIDDEN,
-            message: format!("the operator lacks a right: {error}; grant it to its ServiceAccount"),
+            message: format!(
+                "the operator lacks a right: {error}; grant it to its ServiceAccount{rule}"
+            ),
             stalled: true,
         }
     }
@@ -429,6 +436,18 @@ mod tests {
         status.fail(problem("504"));
         status.attempt(Action::Prune);
         assert_eq!(shown(&status), Some("504"));
+    }
+
+    #[test]
+    fn a_missing_right_has_the_rule_that_gives_it() {
+        let said =
+            "User \"o\" cannot list resource \"quotas\" in API group \"a\" at the cluster scope";
+        let problem = Problem::forbidden(&said);
+        assert!(problem.stalled && problem.message.contains(said));
+        let rule = "{apiGroups: [\"a\"], resources: [\"quotas\"], verbs: [\"list\"]}";
+        assert!(problem.message.ends_with(rule), "{}", problem.message);
+        let unknown = Problem::forbidden(&"cannot list CRDs").message;
+        assert!(unknown.ends_with("ServiceAccount"), "{unknown}");
     }
 
     #[test]

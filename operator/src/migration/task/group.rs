@@ -226,6 +226,7 @@ async fn look(cx: &Cx, live: &mut Live) -> Result<Observed, Problem> {
             live.held = required;
         }
         o.missing_rights = missing.iter().map(ToString::to_string).collect();
+        o.missing_rules = rights::rules(&missing);
     }
     Ok(o)
 }
@@ -309,8 +310,7 @@ async fn failed(
         message: format!(
             "CRD {crd} is written by {manager:?}, which removes the version {} through which \
              etcd is reached; let it ignore /spec/versions of this CRD until the group is switched \
-             (Argo CD: ignoreDifferences with jsonPointers [\"/spec/versions\"]; Flux: annotation \
-             kustomize.toolkit.fluxcd.io/reconcile: disabled), or stop it",
+             (manifests/gitops has the lines for Argo CD and Flux, report-crds.yaml), or stop it",
             door::objects::VERSION
         ),
         stalled: live.closed_doors >= CLOSED_DOORS,

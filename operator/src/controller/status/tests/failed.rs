@@ -47,6 +47,20 @@ fn a_refusal_that_stays_is_a_missing_right() {
 }
 
 #[test]
+fn a_missing_right_is_told_with_the_rule_that_gives_it() {
+    let object = fixtures::object(spec());
+    let said = format!(
+        "{MESSAGE}: User \"o\" cannot get resource \"secrets\" in API group \"\" in the \
+         namespace \"target\""
+    );
+    let state = State::failed(said.clone(), Some(Meaning::Missing), None);
+    let status = compute(&object, &state, &[], at(0));
+    let rule = "{apiGroups: [\"\"], resources: [\"secrets\"], verbs: [\"get\"]}";
+    let told = told(&status, types::STALLED).unwrap();
+    assert!(told.starts_with(&said) && told.contains(rule), "{told}");
+}
+
+#[test]
 fn another_error_is_told_as_it_is() {
     let object = fixtures::object(spec());
     let state = State::failed("no answer".to_owned(), None, None);

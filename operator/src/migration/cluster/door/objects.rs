@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 
 use crate::migration::cluster::admission;
 
-/// Name of the additional version. It sorts behind every `vN`, so it is never preferred.
-pub const VERSION: &str = "legacy";
+/// It sorts behind every `vN`, so it is never preferred.
+pub use crds::names::SIDE_DOOR as VERSION;
+pub use crds::names::side_door_policy as policy_name;
+
 /// Annotation on a CRD by which a user asks to close a door that a rollback left open.
 pub const CLOSE_ANNOTATION: &str = "reports-server.io/close-door";
 
@@ -132,12 +134,6 @@ fn guarded(crd: &CustomResourceDefinition, mut operations: Vec<Value>) -> Patch 
         "value": crd.metadata.resource_version});
     operations.insert(0, guard);
     serde_json::from_value(Value::Array(operations)).unwrap_or_default()
-}
-
-/// Returns the name of the policy and of its binding.
-#[must_use]
-pub fn policy_name(group: &str) -> String {
-    format!("reports-server-side-door.{group}")
 }
 
 /// Operations that the guard of the door checks.

@@ -1,6 +1,7 @@
 //! The way forward.
 
 use super::*;
+use crate::grant::Rule;
 
 #[test]
 fn the_way_forward_step_by_step() {
@@ -151,9 +152,14 @@ fn refusals_name_what_is_wrong() {
 
     let mut o = closed();
     o.missing_rights = vec!["patch apiservices".into()];
+    let refused =
+        "\" cannot patch resource \"apiservices\" in API group \"a\" at the cluster scope";
+    o.missing_rules.extend(Rule::of_refusal(refused));
     let found = problem(&o, &t);
     assert_eq!(found.reason, reasons::FORBIDDEN);
     assert!(found.message.contains("patch apiservices"));
+    let rule = "{apiGroups: [\"a\"], resources: [\"apiservices\"], verbs: [\"patch\"]}";
+    assert!(found.message.ends_with(rule), "{}", found.message);
 
     let mut o = closed();
     o.control_available = false;

@@ -1,12 +1,17 @@
 {{/* Labels of every object, beside those of its kind. */}}
 {{- define "reports-server-operator.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{ include "reports-server-operator.ownLabels" . }}
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{/* The same without those of the values. */}}
+{{- define "reports-server-operator.ownLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
 {{/* Labels of what is not in every installation. */}}
@@ -46,14 +51,14 @@ app.kubernetes.io/part-of: reports-server
 {{/* Pod of a hook: the root, the account, and the arguments. */}}
 {{- define "reports-server-operator.hookPod" -}}
 {{- $root := index . 0 -}}
-serviceAccountName: {{ index . 1 }}
+serviceAccountName: {{ index . 1 | quote }}
 automountServiceAccountToken: true
 enableServiceLinks: false
 restartPolicy: Never
 securityContext:
   {{- toYaml $root.Values.podSecurityContext | nindent 2 }}
 {{- include "reports-server-operator.placement" $root }}
-{{- with $root.Values.affinity.nodeAffinity }}
+{{- with ($root.Values.affinity | default dict).nodeAffinity }}
 affinity:
   nodeAffinity:
     {{- toYaml . | nindent 4 }}
@@ -103,6 +108,6 @@ tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end }}
