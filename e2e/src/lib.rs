@@ -2,9 +2,11 @@
 //! clients that notice everything, and other parts beside them.
 
 pub mod abuse;
+pub mod access;
 pub mod chaos;
 pub mod cnpg;
 pub mod command;
+pub mod demo;
 pub mod incumbent;
 pub mod kyverno;
 pub mod matrix;

@@ -2,16 +2,21 @@
 //! one that nobody writes is compared with its former state.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crds::v1alpha1::status::MigrationPhase;
 use serde_json::{Value, json};
 
-use crate::chaos::{self, ChaosError, ChaosOptions, NodeDriver};
-use crate::takeover::Takeover;
+use crate::access::Access;
+use crate::chaos::{self, ChaosError, ChaosOptions, Direction, Harness, NodeDriver};
+use crate::takeover::{Takeover, TakeoverError, all_groups, is_ready};
 use crate::witness::State;
 
 /// Faults that are named.
 const EXAMPLES: usize = 5;
+/// Longest time without progress.
+const LIMIT: Duration = Duration::from_mins(10);
 
 /// The result of the way back.
 #[derive(Clone, Debug)]
@@ -53,22 +58,69 @@ pub async fn way_back(
     let took = started.elapsed();
     let line = driver.into_line();
     let after = State::read(&line.client).await?;
-    let (compared, lost, changed) = compare(&before, &after);
+    let back = judged(&before, &after, chaos, took);
+    Ok((line, back))
+}
+
+/// Gives the groups of a line on any cluster back, with clients at work.
+///
+/// # Errors
+/// If the clients cannot begin or end; why the groups did not go back is part of the outcome.
+pub async fn way_back_at<C: Access>(line: &Takeover<C>, seed: u64) -> Result<WayBack, ChaosError> {
+    let before = State::read(&line.client).await?;
+    let options = ChaosOptions {
+        seed,
+        ..ChaosOptions::default()
+    };
+    let started = Instant::now();
+    let harness = Box::pin(Harness::start(&line.cluster, &options)).await?;
+    let (tally, ledger) = (Arc::clone(&harness.tally), Arc::clone(&harness.ledger));
+    harness.going(Direction::Back);
+    let gone = give_back(line).await;
+    let hold = harness.last_hold().await;
+    harness.going(Direction::Rest);
+    let finished = Box::pin(harness.finish()).await;
+    let took = started.elapsed();
+    let stopped = gone.err().map(|error| error.to_string());
+    let mut chaos = chaos::Outcome {
+        seed,
+        round_trips: u32::from(stopped.is_none()),
+        stopped: stopped.or(finished.err().map(|error| error.to_string())),
+        writes: ledger.acknowledged(),
+        ..chaos::Outcome::default()
+    };
+    chaos.holds.add(Direction::Back, false, hold);
+    chaos.count(&tally);
+    let after = State::read(&line.client).await?;
+    Ok(judged(&before, &after, chaos, took))
+}
+
+/// Gives the groups back, and follows them.
+async fn give_back<C: Access>(line: &Takeover<C>) -> Result<(), TakeoverError> {
+    line.set_owner("CRD").await?;
+    line.follow("the way back", LIMIT, |server| {
+        is_ready(server) && all_groups(server, |phase| phase == MigrationPhase::RolledBack)
+    })
+    .await
+}
+
+/// Compares the states before and after a way back.
+fn judged(before: &State, after: &State, chaos: chaos::Outcome, took: Duration) -> WayBack {
+    let (compared, lost, changed) = compare(before, after);
     let names = |of: &[String], what: &'static str| {
         let named = of.iter().take(EXAMPLES);
         named.map(|key| format!("{key} {what}")).collect::<Vec<_>>()
     };
     let mut examples = names(&lost, "is not in etcd");
     examples.extend(names(&changed, "is another one in etcd"));
-    let back = WayBack {
+    WayBack {
         chaos,
         compared,
         lost: lost.len(),
         changed: changed.len(),
         took,
         examples,
-    };
-    Ok((line, back))
+    }
 }
 
 /// Returns the number of reports that existed, and those that are gone or changed. Clients write to

@@ -44,9 +44,14 @@ go_tool_build() {
 	find "$CACHE/tools/bin" -name "$(basename "${2%-*}")-*" ! -path "$2" -mtime +14 -delete
 }
 
-# helm_program, kustomize_program: the paths of Helm, and of a kubectl that has kustomize alone.
+# helm_program, helm3_program, kustomize_program: the paths of Helm, of the oldest Helm that the chart is
+# for, and of a kubectl that has kustomize alone.
 helm_program() {
 	go_tool helm helm.sh/helm/v4/cmd/helm
+}
+
+helm3_program() {
+	go_tool helm3 helm.sh/helm/v3/cmd/helm helm3
 }
 
 kustomize_program() {

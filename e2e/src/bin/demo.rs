@@ -1,15 +1,18 @@
-//! Runs the main job on a cluster of its own and says what clients noticed. See `hack/demo`.
+//! Runs the main job on a cluster of its own, or on one that somebody has, and says what clients
+//! noticed. See `hack/demo`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Parser, ValueEnum};
 use e2e::command::{self, DatabaseChoice};
+use e2e::demo::{self, DemoOptions, Loader};
 use e2e::takeover::{self, TakeoverOptions};
 use e2e::{incumbent, round_trip};
 use testcluster::ClusterOptions;
 use testreports::Input;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Seed of the clients' choices on the way back.
 const SEED: u64 = 1;
@@ -22,7 +25,7 @@ enum InputChoice {
     Generated,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FromChoice {
     /// Out of etcd.
     Etcd,
@@ -58,6 +61,16 @@ struct Args {
     /// Leave the cluster for a look.
     #[arg(long)]
     keep: bool,
+    /// Use the cluster of this kubeconfig, and remove everything at the end.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Tool that puts the images into the nodes of that cluster; by default they are expected
+    /// there.
+    #[arg(long, value_enum, requires = "kubeconfig")]
+    image_loader: Option<Loader>,
+    /// Only check that the demo can be run in that cluster.
+    #[arg(long, requires = "kubeconfig")]
+    check: bool,
     /// Folder with the OCI archives of `hack/image`.
     #[arg(long, env = "REPORTS_SERVER_IMAGES")]
     images: PathBuf,
@@ -69,11 +82,15 @@ struct Args {
 #[tokio::main]
 async fn main() -> ExitCode {
     command::log("warn,kube_client=off");
-    let result = demo(Args::parse()).await;
+    let args = Args::parse();
+    let result = match &args.kubeconfig {
+        Some(kubeconfig) => Box::pin(on_a_cluster(&args, kubeconfig)).await,
+        None => Box::pin(on_the_machine(&args)).await,
+    };
     command::exit(
         "demo",
         result,
-        "clients noticed the switch, or reports stayed in etcd; see the table",
+        "clients noticed the switch, or something stayed; see the table",
     )
 }
 
@@ -89,27 +106,70 @@ async fn incumbent_parts(from: FromChoice) -> anyhow::Result<Option<PathBuf>> {
     }
 }
 
-async fn demo(args: Args) -> anyhow::Result<bool> {
-    let say = command::clock();
+/// Returns the options of the line.
+async fn options(args: &Args) -> anyhow::Result<TakeoverOptions> {
     let mut cluster = ClusterOptions::node();
     cluster.detached = args.keep;
     cluster
         .apiserver_args
         .push(takeover::COUNT_PERIOD.to_owned());
-    let options = TakeoverOptions {
+    Ok(TakeoverOptions {
         reports: args.reports as usize,
         input: match args.input {
             InputChoice::Auto => Input::detect(),
             InputChoice::Generated => Input::Generated { seed: 1 },
         },
         rate: f64::from(args.rate),
-        images: args.images,
-        manifests: args.manifests,
+        images: args.images.clone(),
+        manifests: args.manifests.clone(),
         cluster,
         database: args.database.into(),
         incumbent: incumbent_parts(args.from).await?,
+    })
+}
+
+/// Runs on the cluster of a kubeconfig.
+async fn on_a_cluster(args: &Args, kubeconfig: &Path) -> anyhow::Result<bool> {
+    if args.keep || args.from == FromChoice::Incumbent {
+        bail!("--keep and --from incumbent are for the demo's own cluster, without --kubeconfig");
+    }
+    let options = DemoOptions {
+        kubeconfig: kubeconfig.to_owned(),
+        kubectl: "kubectl".into(),
+        loader: args.image_loader.unwrap_or(Loader::Nothing),
+        round_trip: args.round_trip.then_some(SEED),
+        line: options(args).await?,
     };
-    let (line, outcome) = takeover::run(options, say).await?;
+    if args.check {
+        demo::check(&options).await?;
+        return Ok(true);
+    }
+    let outcome = demo::run(&options, command::clock(), interrupted());
+    let outcome = Box::pin(outcome).await?;
+    println!("\n{outcome}");
+    command::write(args.json.as_deref(), &outcome.to_json())?;
+    Ok(outcome.is_clean())
+}
+
+/// Waits until the program is interrupted, or told to end.
+async fn interrupted() {
+    let signals = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    );
+    let (Ok(mut interrupt), Ok(mut terminate)) = signals else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+/// Runs on a cluster that is started for it.
+async fn on_the_machine(args: &Args) -> anyhow::Result<bool> {
+    let say = command::clock();
+    let (line, outcome) = takeover::run(options(args).await?, say).await?;
     println!("\n{outcome}");
     let mut json = outcome.to_json();
     let (mut line, mut clean) = (line, outcome.is_clean());

@@ -13,7 +13,8 @@ use super::ChaosError;
 use super::ledger::{Key, Stamp};
 use super::object::{LABEL, PARTS};
 use super::observer::{EventType, Observer, Seen};
-use testcluster::{Cluster, client_go_watcher};
+use crate::access::Access;
+use testcluster::client_go_watcher;
 
 /// The kind of a watcher of client-go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -69,7 +70,7 @@ impl ClientGo {
     /// # Errors
     /// If it cannot be built or started.
     pub async fn start(
-        cluster: &Cluster,
+        cluster: &dyn Access,
         watchers: &[(GoStyle, Arc<Observer>)],
     ) -> Result<Self, ChaosError> {
         let wanted: Vec<Wanted<'_>> = watchers
@@ -81,7 +82,7 @@ impl ClientGo {
         let log = cluster.logs().join("watcher.log");
         let failed = |error: std::io::Error| ChaosError::ClientGo(error.to_string());
         let log = std::fs::File::create(log).map_err(failed)?;
-        let mut command = cluster.command(client_go_watcher().await?);
+        let mut command = cluster.command(&client_go_watcher().await?);
         command
             .arg(wanted)
             .stdin(Stdio::piped())

@@ -24,9 +24,9 @@ use super::request::{Answer, Requester, media};
 use super::tally::{Direction, Tally};
 use super::work::{Gate, Worker};
 use super::{ChaosError, ChaosOptions, counter, noise};
+use crate::access::Access;
 use crate::takeover::load;
 use crate::witness::strict_client;
-use testcluster::Cluster;
 use testreports::ReportKind;
 
 /// Namespaces for all verbs.
@@ -64,11 +64,12 @@ impl Harness {
     ///
     /// # Errors
     /// If one of these cannot be begun.
-    pub async fn start(cluster: &Cluster, options: &ChaosOptions) -> Result<Self, ChaosError> {
+    pub async fn start(cluster: &dyn Access, options: &ChaosOptions) -> Result<Self, ChaosError> {
         let tally = Arc::new(Tally::default());
         let ledger = Arc::new(Ledger::default());
         let requesters = requesters(cluster, &tally).await?;
-        let client = cluster.client().await?;
+        let client = Client::try_from(cluster.config(0).await?);
+        let client = client.map_err(testcluster::Error::from)?;
         let kinds: Vec<ReportKind> = options.busy.iter().chain(&options.idle).copied().collect();
         let namespaces = namespaces(&client, &options.busy).await?;
         let background = compare::list(&requesters[0], &kinds).await?;
@@ -266,7 +267,10 @@ fn hold(stored: &Value) -> Option<u64> {
 
 /// Returns requesters, one for each kube-apiserver, as another user than the operator: the holder
 /// of a gate reads past it.
-async fn requesters(cluster: &Cluster, tally: &Arc<Tally>) -> Result<Vec<Requester>, ChaosError> {
+async fn requesters(
+    cluster: &dyn Access,
+    tally: &Arc<Tally>,
+) -> Result<Vec<Requester>, ChaosError> {
     let mut requesters = Vec::new();
     for index in 0..cluster.apiservers() {
         let mut config = cluster.config(index).await?;

@@ -39,6 +39,7 @@ pub use error::ChaosError;
 pub use harness::Harness;
 pub use ledger::Ledger;
 pub use node::NodeDriver;
+pub use object::LABEL;
 pub use observer::Observer;
 pub use outcome::{Holds, Outcome};
 pub use processes::{ProcessDriver, at_cluster};

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use testcluster::{Cluster, Process, ProcessSpec};
 use tokio::process::Command;
@@ -13,8 +14,16 @@ use super::tool;
 
 /// Namespace of Argo CD and of the example.
 const NAMESPACE: &str = "argocd";
-/// The example's object.
-const APPLICATION: &str = "application/reports-server-operator";
+/// The examples, and their objects.
+const OPERATOR_EXAMPLE: &str = "operator.yaml";
+const OPERATOR: &str = "application/reports-server-operator";
+const SERVER_EXAMPLE: &str = "reports-server.yaml";
+const SERVER: &str = "application/policy-reports";
+/// The Application of the CRDs of reports, and the lines that one needs.
+const CRDS: &str = "report-crds";
+const CRDS_EXAMPLE: &str = "report-crds.yaml";
+/// Field manager of Argo CD's writes.
+pub const MANAGER: &str = "argocd-controller";
 /// With this finalizer, what an Application applied goes with it.
 const CASCADE: &str = "resources-finalizer.argocd.argoproj.io";
 /// The cluster has a network of its own, and so a loopback.
@@ -25,6 +34,9 @@ const REPOSITORY_SERVER: u16 = 19482;
 const METRICS: [u16; 2] = [19483, 19484];
 /// Longest time until something that is waited for.
 const TIMEOUT: &str = "--timeout=5m";
+/// States of an Application.
+const SYNCED: &str = "Synced";
+const HEALTHY: &str = "Healthy";
 /// Folder in that of the cluster.
 const FOLDER: &str = "argocd";
 /// Makes the next commit of a repository: a folder of manifests, alone. Prints the commit.
@@ -82,25 +94,105 @@ pub async fn sync(cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError
     let health = health.to_string_lossy();
     let patch = ["patch", "configmap", "argocd-cm", "--patch-file", &health];
     in_namespace(cluster, &patch).await?;
-    let repository = folder(cluster).join("repository");
-    let mut commit = Command::new("sh");
-    commit.args(["-c", COMMIT, "sh"]);
-    commit.arg(&repository).arg(manifests);
-    let commit = tool::run("git", commit).await?;
-    let commit = commit.trim();
-    let application = application(manifests, &repository, commit)?.to_string();
-    cluster
-        .kubectl_with_input(["apply", "-f", "-"], &application)
-        .await?;
-    for (path, value) in [
-        ("sync.revision", commit),
-        ("sync.status", "Synced"),
-        ("health.status", "Healthy"),
-    ] {
-        let reached = format!("--for=jsonpath={{.status.{path}}}={value}");
-        in_namespace(cluster, &["wait", APPLICATION, &reached, TIMEOUT]).await?;
-    }
-    Ok(())
+    let commit = commit(cluster, manifests).await?;
+    let repository = repository(cluster);
+    let application = application(manifests, OPERATOR_EXAMPLE, &repository, &commit)?;
+    apply(cluster, &application).await?;
+    is_synced(cluster, OPERATOR, &commit).await?;
+    reaches(cluster, OPERATOR, "health.status", HEALTHY).await
+}
+
+/// Commits `manifests`, and has an Application of its own apply the CRDs in their folder `path`,
+/// with self-heal and prune, and with the lines that the page has for it.
+///
+/// # Errors
+/// If that fails, or is not over in time.
+pub async fn own_crds(cluster: &Cluster, manifests: &Path, path: &str) -> Result<(), MatrixError> {
+    let commit = commit(cluster, manifests).await?;
+    let repository = repository(cluster);
+    let mut application = application(manifests, OPERATOR_EXAMPLE, &repository, &commit)?;
+    application["metadata"]["name"] = json!(CRDS);
+    application["spec"]["source"]["path"] = json!(path);
+    apply(cluster, &application).await?;
+    let lines = manifests.join("gitops/argocd").join(CRDS_EXAMPLE);
+    let lines = lines.to_string_lossy().into_owned();
+    let arguments = ["patch", "application", CRDS, "--type=merge"];
+    let arguments = [&arguments[..], &["--patch-file", lines.as_str()]].concat();
+    in_namespace(cluster, &arguments).await?;
+    let application = format!("application/{CRDS}");
+    is_synced(cluster, &application, &commit).await?;
+    reaches(cluster, &application, "health.status", HEALTHY).await
+}
+
+/// Takes the lines for the CRDs away.
+///
+/// # Errors
+/// If that fails.
+pub async fn stop_ignoring(cluster: &Cluster) -> Result<(), MatrixError> {
+    let none = json!({"spec": {"ignoreDifferences": null}}).to_string();
+    let patch = ["patch", "application", CRDS, "--type=merge", "-p", &none];
+    in_namespace(cluster, &patch).await
+}
+
+/// Commits `manifests`, and has the example's Application apply the `ReportsServer` in them,
+/// whatever its health is then.
+///
+/// # Errors
+/// If that fails, or is not over in time.
+pub async fn own_server(cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError> {
+    let commit = commit(cluster, manifests).await?;
+    let repository = repository(cluster);
+    let application = application(manifests, SERVER_EXAMPLE, &repository, &commit)?;
+    apply(cluster, &application).await?;
+    is_synced(cluster, SERVER, &commit).await
+}
+
+/// Waits until the Application says that the `ReportsServer` is not ready.
+///
+/// # Errors
+/// If it does not in time.
+pub async fn server_progresses(cluster: &Cluster) -> Result<(), MatrixError> {
+    reaches(cluster, SERVER, "health.status", "Progressing").await
+}
+
+/// Waits until the Application says that the `ReportsServer` is healthy.
+///
+/// # Errors
+/// If it does not in time.
+pub async fn server_is_healthy(cluster: &Cluster) -> Result<(), MatrixError> {
+    reaches(cluster, SERVER, "health.status", HEALTHY).await
+}
+
+/// Returns the kind of what is asked to sync.
+pub fn kind() -> (&'static str, ApiResource) {
+    let kind = GroupVersionKind::gvk("argoproj.io", "v1alpha1", "Application");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "applications");
+    (NAMESPACE, resource)
+}
+
+/// Returns the patch that has an Application compared without a cache, and synced whether it
+/// differs or not; `token` is whom it is done for.
+pub fn order(application: &Value, token: &str) -> Value {
+    let policy = &application["spec"]["syncPolicy"];
+    json!({
+        "metadata": {"annotations": {"argocd.argoproj.io/refresh": "hard"}},
+        "operation": {
+            "initiatedBy": {"username": token},
+            "sync": {
+                "prune": policy["automated"]["prune"],
+                "syncOptions": policy["syncOptions"],
+            },
+        },
+    })
+}
+
+/// Returns whether an Application was synced for `token`, and nothing of it differs.
+pub fn has_obeyed(application: &Value, token: &str) -> bool {
+    let status = &application["status"];
+    let state = &status["operationState"];
+    state["operation"]["initiatedBy"]["username"] == token
+        && state["phase"] == "Succeeded"
+        && status["sync"]["status"] == SYNCED
 }
 
 /// Deletes the Application with what it applied.
@@ -109,9 +201,9 @@ pub async fn sync(cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError
 /// If that fails, or is not over in time.
 pub async fn uninstall(cluster: &Cluster) -> Result<(), MatrixError> {
     let finalizers = json!({"metadata": {"finalizers": [CASCADE]}}).to_string();
-    let patch = ["patch", APPLICATION, "--type=merge", "-p", &finalizers];
+    let patch = ["patch", OPERATOR, "--type=merge", "-p", &finalizers];
     in_namespace(cluster, &patch).await?;
-    in_namespace(cluster, &["delete", APPLICATION, TIMEOUT]).await
+    in_namespace(cluster, &["delete", OPERATOR, TIMEOUT]).await
 }
 
 async fn in_namespace(cluster: &Cluster, arguments: &[&str]) -> Result<(), MatrixError> {
@@ -120,13 +212,55 @@ async fn in_namespace(cluster: &Cluster, arguments: &[&str]) -> Result<(), Matri
     Ok(())
 }
 
+async fn apply(cluster: &Cluster, application: &Value) -> Result<(), MatrixError> {
+    let apply = ["apply", "-f", "-"];
+    let application = application.to_string();
+    cluster.kubectl_with_input(apply, &application).await?;
+    Ok(())
+}
+
+/// Waits until a commit is what the cluster has.
+async fn is_synced(cluster: &Cluster, application: &str, commit: &str) -> Result<(), MatrixError> {
+    reaches(cluster, application, "sync.revision", commit).await?;
+    reaches(cluster, application, "sync.status", SYNCED).await
+}
+
+/// Waits until an Application's status has a value.
+async fn reaches(
+    cluster: &Cluster,
+    application: &str,
+    path: &str,
+    value: &str,
+) -> Result<(), MatrixError> {
+    let reached = format!("--for=jsonpath={{.status.{path}}}={value}");
+    in_namespace(cluster, &["wait", application, &reached, TIMEOUT]).await
+}
+
 fn folder(cluster: &Cluster) -> PathBuf {
     cluster.directory().join(FOLDER)
 }
 
-/// Returns the example with a repository and a commit of it, as a reader of the page writes them.
-fn application(manifests: &Path, repository: &Path, commit: &str) -> Result<Value, MatrixError> {
-    let path = manifests.join("gitops/argocd/operator.yaml");
+fn repository(cluster: &Cluster) -> PathBuf {
+    folder(cluster).join("repository")
+}
+
+/// Commits the manifests alone; returns the commit.
+async fn commit(cluster: &Cluster, manifests: &Path) -> Result<String, MatrixError> {
+    let mut commit = Command::new("sh");
+    commit.args(["-c", COMMIT, "sh"]);
+    commit.arg(repository(cluster)).arg(manifests);
+    let commit = tool::run("git", commit).await?;
+    Ok(commit.trim().to_owned())
+}
+
+/// Returns an example with a repository and a commit of it, as a reader of the page writes them.
+fn application(
+    manifests: &Path,
+    example: &str,
+    repository: &Path,
+    commit: &str,
+) -> Result<Value, MatrixError> {
+    let path = manifests.join("gitops/argocd").join(example);
     let text = fs::read_to_string(&path);
     let text = text.map_err(|source| MatrixError::File { path, source })?;
     let read = serde_yaml::from_str::<Value>(&text);
@@ -230,15 +364,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_takes_a_repository_and_a_commit() {
+    fn the_examples_take_a_repository_and_a_commit() {
         let manifests = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests"));
-        let application = application(manifests, Path::new("/somewhere"), "abc").unwrap();
-        assert_eq!(application["metadata"]["namespace"], NAMESPACE);
-        let name = application["metadata"]["name"].as_str().unwrap();
-        assert_eq!(format!("application/{name}"), APPLICATION);
-        let source = &application["spec"]["source"];
-        assert_eq!(source["repoURL"], "file:///somewhere");
-        assert_eq!(source["targetRevision"], "abc");
-        assert_eq!(source["path"], "manifests/kustomize/base");
+        let folders = [
+            "manifests/kustomize/base",
+            "manifests/gitops/reports-server",
+        ];
+        let examples = [(OPERATOR_EXAMPLE, OPERATOR), (SERVER_EXAMPLE, SERVER)];
+        for ((example, object), folder) in examples.into_iter().zip(folders) {
+            let somewhere = Path::new("/somewhere");
+            let application = application(manifests, example, somewhere, "abc").unwrap();
+            assert_eq!(application["metadata"]["namespace"], NAMESPACE);
+            let name = application["metadata"]["name"].as_str().unwrap();
+            assert_eq!(format!("application/{name}"), object);
+            let source = &application["spec"]["source"];
+            assert_eq!(source["repoURL"], "file:///somewhere");
+            assert_eq!(source["targetRevision"], "abc");
+            assert_eq!(source["path"], folder);
+        }
+    }
+
+    #[test]
+    fn a_sync_has_the_settings_of_the_application_and_is_known_by_its_token() {
+        let policy = json!({"automated": {"prune": true}, "syncOptions": ["A=true"]});
+        let application = json!({"spec": {"syncPolicy": policy}});
+        let order = order(&application, "token");
+        let operation = &order["operation"];
+        let settings = json!({"prune": true, "syncOptions": ["A=true"]});
+        assert_eq!(operation["sync"], settings);
+        let obeyed = json!({"status": {
+            "operationState": {"operation": operation, "phase": "Succeeded"},
+            "sync": {"status": "Synced"},
+        }});
+        assert!(has_obeyed(&obeyed, "token"));
+        assert!(!has_obeyed(&obeyed, "another"));
+        assert!(!has_obeyed(&application, "token"));
     }
 }

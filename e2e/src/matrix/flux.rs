@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use jiff::Timestamp;
+use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use testcluster::{Cluster, Process, ProcessSpec, network};
 use tokio::process::Command;
@@ -15,9 +16,15 @@ use super::tool;
 
 /// Namespace of Flux and of the example.
 const NAMESPACE: &str = "flux-system";
-/// The example's objects.
+/// The examples' objects.
 const REPOSITORY: &str = "gitrepository/reports-server";
-const KUSTOMIZATION: &str = "kustomization/reports-server-operator";
+const OPERATOR: &str = "kustomization/reports-server-operator";
+const SERVER: &str = "kustomization/policy-reports";
+/// The Kustomization of the CRDs of reports.
+const CRDS: &str = "report-crds";
+/// API group and version of a Kustomization.
+const GROUP: &str = "kustomize.toolkit.fluxcd.io";
+const VERSION: &str = "v1";
 /// API group of sources.
 const SOURCES: &str = "source.toolkit.fluxcd.io";
 /// Sources that the controller watches, with their plurals.
@@ -29,6 +36,10 @@ const KINDS: [(&str, &str); 4] = [
 ];
 /// The controller, and its file among the parts.
 const CONTROLLER: &str = "kustomize-controller";
+/// Field manager of its writes.
+pub const MANAGER: &str = CONTROLLER;
+/// Asks for a Kustomization to be applied again.
+const REQUESTED: &str = "reconcile.fluxcd.io/requestedAt";
 /// Folder and process of the artifacts.
 const ARTIFACTS: &str = "artifacts";
 const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(network::NODE_IP), 19480);
@@ -79,18 +90,90 @@ pub async fn begin(cluster: &Cluster, parts: &Path) -> Result<Vec<Process>, Matr
 /// If that fails, or is not over in time.
 pub async fn sync(cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError> {
     let digest = pack(cluster, manifests).await?;
-    let example = manifests.join("gitops/flux/operator.yaml");
-    let apply = ["apply".as_ref(), "-f".as_ref(), example.as_os_str()];
-    cluster.kubectl(apply).await?;
-    let status = json!({"status": {"artifact": artifact(&digest)}}).to_string();
-    let patch = ["patch", REPOSITORY, "--subresource=status", "--type=merge"];
-    let patch = [&patch[..], &["-p", status.as_str()]].concat();
-    in_namespace(cluster, &patch).await?;
-    let applied = format!("--for=jsonpath={{.status.lastAppliedRevision}}={digest}");
-    for reached in [applied.as_str(), "--for=condition=Ready"] {
-        in_namespace(cluster, &["wait", KUSTOMIZATION, reached, TIMEOUT]).await?;
-    }
-    Ok(())
+    apply_example(cluster, manifests, "operator.yaml").await?;
+    offer(cluster, &digest).await?;
+    is_ready(cluster, OPERATOR, &digest).await
+}
+
+/// Has a Kustomization of its own apply the CRDs in the folder `path` of `manifests`, with prune, and
+/// with the lines that the page has for it.
+///
+/// # Errors
+/// If that fails, or is not over in time.
+pub async fn own_crds(cluster: &Cluster, manifests: &Path, path: &str) -> Result<(), MatrixError> {
+    let digest = pack(cluster, manifests).await?;
+    let kustomization = crds_of(path).to_string();
+    let apply = ["apply", "-f", "-"];
+    cluster.kubectl_with_input(apply, &kustomization).await?;
+    let lines = manifests.join("gitops/flux/report-crds.yaml");
+    let lines = lines.to_string_lossy().into_owned();
+    let arguments = ["patch", "kustomization", CRDS, "--type=merge"];
+    let arguments = [&arguments[..], &["--patch-file", lines.as_str()]].concat();
+    in_namespace(cluster, &arguments).await?;
+    offer(cluster, &digest).await?;
+    is_ready(cluster, &format!("kustomization/{CRDS}"), &digest).await
+}
+
+/// Takes the lines for the CRDs away.
+///
+/// # Errors
+/// If that fails.
+pub async fn stop_ignoring(cluster: &Cluster) -> Result<(), MatrixError> {
+    let none = json!({"spec": {"ignore": null}}).to_string();
+    let patch = ["patch", "kustomization", CRDS, "--type=merge", "-p", &none];
+    in_namespace(cluster, &patch).await
+}
+
+/// Applies the example, and has the controller apply the `ReportsServer` in `manifests`; waits until
+/// it begins to.
+///
+/// # Errors
+/// If that fails, or is not begun in time.
+pub async fn own_server(cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError> {
+    let digest = pack(cluster, manifests).await?;
+    apply_example(cluster, manifests, "reports-server.yaml").await?;
+    offer(cluster, &digest).await?;
+    let begun = format!("--for=jsonpath={{.status.lastAttemptedRevision}}={digest}");
+    in_namespace(cluster, &["wait", SERVER, &begun, TIMEOUT]).await
+}
+
+/// Waits until the Kustomization says that it waits for the `ReportsServer`.
+///
+/// # Errors
+/// If it does not in time.
+pub async fn server_progresses(cluster: &Cluster) -> Result<(), MatrixError> {
+    let health = r#"{.status.conditions[?(@.type=="Healthy")].status}"#;
+    let unknown = format!("--for=jsonpath={health}=Unknown");
+    in_namespace(cluster, &["wait", SERVER, &unknown, TIMEOUT]).await
+}
+
+/// Waits until the Kustomization says that the `ReportsServer` is ready.
+///
+/// # Errors
+/// If it does not in time.
+pub async fn server_is_healthy(cluster: &Cluster) -> Result<(), MatrixError> {
+    in_namespace(cluster, &["wait", SERVER, "--for=condition=Ready", TIMEOUT]).await
+}
+
+/// Returns the kind of what is asked to apply.
+pub fn kind() -> (&'static str, ApiResource) {
+    let kind = GroupVersionKind::gvk(GROUP, VERSION, "Kustomization");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "kustomizations");
+    (NAMESPACE, resource)
+}
+
+/// Returns the patch that has a Kustomization applied again; it says so by `token`.
+pub fn order(token: &str) -> Value {
+    json!({"metadata": {"annotations": {REQUESTED: token}}})
+}
+
+/// Returns whether a Kustomization was applied for `token`, and is ready.
+pub fn has_obeyed(kustomization: &Value, token: &str) -> bool {
+    let status = &kustomization["status"];
+    let conditions = status["conditions"].as_array();
+    let is_ready =
+        |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+    status["lastHandledReconcileAt"] == token && conditions.into_iter().flatten().any(is_ready)
 }
 
 /// Has the controller delete what it applied.
@@ -98,13 +181,59 @@ pub async fn sync(cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError
 /// # Errors
 /// If that fails, or is not over in time.
 pub async fn uninstall(cluster: &Cluster) -> Result<(), MatrixError> {
-    in_namespace(cluster, &["delete", KUSTOMIZATION, TIMEOUT]).await
+    in_namespace(cluster, &["delete", OPERATOR, TIMEOUT]).await
 }
 
 async fn in_namespace(cluster: &Cluster, arguments: &[&str]) -> Result<(), MatrixError> {
     let arguments = [&["-n", NAMESPACE][..], arguments].concat();
     cluster.kubectl(arguments).await?;
     Ok(())
+}
+
+async fn apply_example(
+    cluster: &Cluster,
+    manifests: &Path,
+    example: &str,
+) -> Result<(), MatrixError> {
+    let example = manifests.join("gitops/flux").join(example);
+    let apply = ["apply".as_ref(), "-f".as_ref(), example.as_os_str()];
+    cluster.kubectl(apply).await?;
+    Ok(())
+}
+
+/// Has the repository offer an artifact, as source-controller does.
+async fn offer(cluster: &Cluster, digest: &str) -> Result<(), MatrixError> {
+    let status = json!({"status": {"artifact": artifact(digest)}}).to_string();
+    let patch = ["patch", REPOSITORY, "--subresource=status", "--type=merge"];
+    let patch = [&patch[..], &["-p", status.as_str()]].concat();
+    in_namespace(cluster, &patch).await
+}
+
+/// Waits until a Kustomization has applied an artifact, and all of it is ready.
+async fn is_ready(cluster: &Cluster, kustomization: &str, digest: &str) -> Result<(), MatrixError> {
+    let applied = format!("--for=jsonpath={{.status.lastAppliedRevision}}={digest}");
+    for reached in [applied.as_str(), "--for=condition=Ready"] {
+        in_namespace(cluster, &["wait", kustomization, reached, TIMEOUT]).await?;
+    }
+    Ok(())
+}
+
+/// Returns the Kustomization of the CRDs in a folder.
+fn crds_of(path: &str) -> Value {
+    let (_, kind) = kind();
+    json!({
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": CRDS, "namespace": NAMESPACE},
+        "spec": {
+            "sourceRef": {"kind": "GitRepository", "name": "reports-server"},
+            "path": format!("./{path}"),
+            "interval": "10m",
+            "timeout": "5m",
+            "prune": true,
+            "wait": true,
+        },
+    })
 }
 
 /// Packs the folder `manifests` of a release, as source-controller packs a repository; returns the
@@ -180,6 +309,18 @@ fn source_crd(kind: &str, plural: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kustomization_is_known_by_the_token_of_its_order() {
+        let order = order("token");
+        let token = &order["metadata"]["annotations"][REQUESTED];
+        let conditions = json!([{"type": "Ready", "status": "True"}]);
+        let status = json!({"lastHandledReconcileAt": token, "conditions": conditions});
+        let obeyed = json!({"status": status});
+        assert!(has_obeyed(&obeyed, "token"));
+        assert!(!has_obeyed(&obeyed, "another"));
+        assert!(!has_obeyed(&json!({}), "token"));
+    }
 
     #[test]
     fn an_artifact_is_found_by_its_digest() {

@@ -5,6 +5,7 @@
 mod argocd;
 mod error;
 mod flux;
+pub mod gitops;
 mod metrics;
 mod olm;
 mod outcome;
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 use crds::v1alpha1::ReportsServer;
 
 pub use error::MatrixError;
-pub use outcome::Outcome;
+pub use outcome::{LeftOut, Outcome};
 pub use previous::Previous;
 pub use way::Way;
 
@@ -170,12 +171,14 @@ impl Attempt<'_> {
         let (way, line) = (self.way, self.line);
         line.say("uninstalling, which is refused where the way can");
         way.refuses_to_uninstall(&line.cluster).await?;
-        line.say("uninstalling where the ReportsServer stays, and installing again");
-        Box::pin(way.keeps_server(&line.cluster, &self.manifests)).await?;
-        line.say("deleting the ReportsServer");
-        let timeout = format!("--timeout={}s", LIMIT.as_secs());
-        let delete = ["delete", "reportsserver", NAME, "--wait=true", &timeout];
-        line.cluster.kubectl(delete).await?;
+        line.say("uninstalling before the ReportsServer is deleted, and installing again");
+        let stays = Box::pin(way.keeps_server(&line.cluster, &self.manifests)).await?;
+        if stays {
+            line.say("deleting the ReportsServer");
+            let timeout = format!("--timeout={}s", LIMIT.as_secs());
+            let delete = ["delete", "reportsserver", NAME, "--wait=true", &timeout];
+            line.cluster.kubectl(delete).await?;
+        }
         line.say("uninstalling");
         way.uninstall(&line.cluster, &self.manifests).await?;
         outcome.uninstalled = true;

@@ -80,3 +80,56 @@ impl Outcome {
         })
     }
 }
+
+/// A way that cannot be tried here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Name of the way.
+    pub way: &'static str,
+    /// The reason, and what shows that it works all the same.
+    pub why: &'static str,
+}
+
+impl LeftOut {
+    /// Returns the names of [`Outcome::to_json`] without figures, and the reason as the error.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "way": self.way,
+            "installed": null,
+            "ready": null,
+            "upgraded": null,
+            "downgraded": null,
+            "uninstalled": null,
+            "failed_requests": null,
+            "lost": null,
+            "seconds": null,
+            "error": self.why,
+            "examples": [],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_that_is_left_out_has_the_names_of_the_others() {
+        let left_out = LeftOut {
+            way: "other",
+            why: "because",
+        };
+        let names = |json: &Value| {
+            let object = json.as_object().unwrap();
+            object.keys().cloned().collect::<Vec<_>>()
+        };
+        let json = left_out.to_json();
+        assert_eq!(names(&json), names(&Outcome::default().to_json()));
+        assert_eq!(
+            (&json["way"], &json["error"]),
+            (&json!("other"), &json!("because"))
+        );
+        assert!(json["installed"].is_null());
+    }
+}

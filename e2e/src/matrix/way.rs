@@ -68,15 +68,8 @@ impl Way {
     /// If the tool fails or the operator does not run.
     pub async fn install(&self, cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError> {
         match self {
-            Self::Manifest => {
-                let file = manifests.join("install.yaml");
-                let arguments = ["apply".as_ref(), "-f".as_ref(), file.as_os_str()];
-                cluster.kubectl(arguments).await?;
-            }
-            Self::Kustomize => {
-                let folder = manifests.join("kustomize/base");
-                let arguments = ["apply".as_ref(), "-k".as_ref(), folder.as_os_str()];
-                cluster.kubectl(arguments).await?;
+            Self::Manifest | Self::Kustomize => {
+                self.kubectl(cluster, manifests, &["apply"]).await?;
             }
             Self::Helm(_) => {
                 let chart = chart(manifests);
@@ -156,29 +149,71 @@ impl Way {
         self.helm(cluster, &with("crds.keep=true")).await
     }
 
-    /// Makes sure that the `ReportsServer` stays where the operator goes first: with Helm for another
-    /// way, with Flux and Argo CD in the wrong order. The operator is installed again.
+    /// Makes sure that the `ReportsServer` outlives the operator where that goes first: with Helm for
+    /// another way, with the others in the wrong order. The operator is installed again. Returns
+    /// whether the `ReportsServer` stays: with the manifest and kustomize it is deleted with the
+    /// CRD, and the operator that comes back ends that.
     ///
     /// # Errors
-    /// If a tool fails, or the `ReportsServer` does not stay.
+    /// If a tool fails, or the `ReportsServer` does not stay or is not deleted.
     pub async fn keeps_server(
         &self,
         cluster: &Cluster,
         manifests: &Path,
-    ) -> Result<(), MatrixError> {
+    ) -> Result<bool, MatrixError> {
         match self {
-            Self::Helm(_) => self.changes_and_returns(cluster, manifests).await,
-            Self::Flux(_) | Self::ArgoCd(_) => {
+            Self::Helm(_) => self.changes_and_returns(cluster, manifests).await?,
+            Self::Flux(_) | Self::ArgoCd(_) | Self::Olm(_) => {
                 self.uninstall(cluster, manifests).await?;
-                // Nothing can be created in a namespace that is being deleted.
-                let namespace = format!("namespace/{OPERATOR_NAMESPACE}");
-                let gone = ["wait", "--for=delete", &namespace, "--timeout=180s"];
-                cluster.kubectl(gone).await?;
+                namespace_is_gone(cluster).await?;
                 is_kept(cluster).await?;
-                self.install(cluster, manifests).await
+                self.install(cluster, manifests).await?;
             }
-            Self::Manifest | Self::Kustomize | Self::Olm(_) => Ok(()),
+            Self::Manifest | Self::Kustomize => {
+                self.returns_after_all(cluster, manifests).await?;
+                return Ok(false);
+            }
         }
+        Ok(true)
+    }
+
+    /// Deletes everything at once, in the wrong order, and installs again: the operator gives the
+    /// reports back, and then the `ReportsServer` and the CRD go.
+    async fn returns_after_all(
+        &self,
+        cluster: &Cluster,
+        manifests: &Path,
+    ) -> Result<(), MatrixError> {
+        // It would wait for the CRD, as whoever interrupts it has found.
+        let delete = ["delete", "--wait=false"];
+        self.kubectl(cluster, manifests, &delete).await?;
+        namespace_is_gone(cluster).await?;
+        // Both are there, and wait for an operator.
+        let server = format!("reportsserver/{SERVER}");
+        cluster.kubectl(["get", CRD, &server]).await?;
+        self.kubectl(cluster, manifests, &["apply"]).await?;
+        cluster
+            .kubectl(["wait", "--for=delete", CRD, GIVEN_BACK])
+            .await?;
+        Ok(())
+    }
+
+    /// Has kubectl do something with the manifest, or with the base for kustomize.
+    async fn kubectl(
+        &self,
+        cluster: &Cluster,
+        manifests: &Path,
+        what: &[&str],
+    ) -> Result<(), MatrixError> {
+        let (option, path) = if let Self::Kustomize = self {
+            ("-k", manifests.join("kustomize/base"))
+        } else {
+            ("-f", manifests.join("install.yaml"))
+        };
+        let path = path.to_string_lossy().into_owned();
+        let arguments = [what, &[option, &path]].concat();
+        cluster.kubectl(arguments).await?;
+        Ok(())
     }
 
     /// Goes from Helm to the manifest, and back to Helm.
@@ -209,15 +244,10 @@ impl Way {
     /// If the tool refuses.
     pub async fn uninstall(&self, cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError> {
         match self {
-            Self::Manifest => {
-                let file = manifests.join("install.yaml");
-                let arguments = ["delete".as_ref(), "-f".as_ref(), file.as_os_str()];
-                cluster.kubectl(arguments).await?;
-            }
-            Self::Kustomize => {
-                let folder = manifests.join("kustomize/base");
-                let arguments = ["delete".as_ref(), "-k".as_ref(), folder.as_os_str()];
-                cluster.kubectl(arguments).await?;
+            Self::Manifest | Self::Kustomize => {
+                // The CRD has gone with the ReportsServer, see `returns_after_all`.
+                let delete = ["delete", "--ignore-not-found"];
+                self.kubectl(cluster, manifests, &delete).await?;
             }
             Self::Helm(_) => {
                 self.helm(cluster, &[&["uninstall", NAME][..], &WAIT].concat())
@@ -278,6 +308,14 @@ fn chart(manifests: &Path) -> String {
     chart.to_string_lossy().into_owned()
 }
 
+/// Waits until the operator's namespace is gone: nothing can be created in one that is being deleted.
+async fn namespace_is_gone(cluster: &Cluster) -> Result<(), MatrixError> {
+    let namespace = format!("namespace/{OPERATOR_NAMESPACE}");
+    let gone = ["wait", "--for=delete", &namespace, "--timeout=180s"];
+    cluster.kubectl(gone).await?;
+    Ok(())
+}
+
 /// Makes sure that neither the `ReportsServer` nor its CRD is being deleted.
 async fn is_kept(cluster: &Cluster) -> Result<(), MatrixError> {
     let server = format!("reportsserver/{SERVER}");
@@ -294,6 +332,8 @@ const CRD: &str = "crd/reportsservers.reports-server.io";
 /// Revision of the release that was installed, installed over, rolled back and forward, and upgraded
 /// twice.
 const REVISION: &str = "6";
+/// Longest time until an operator has given all reports back.
+const GIVEN_BACK: &str = "--timeout=10m";
 /// Has Helm wait until what it has done is done.
 const WAIT: [&str; 3] = ["--wait", "--timeout", "5m"];
 /// The operators are scaled to one, and back, as in docs/install.md.

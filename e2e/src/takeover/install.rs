@@ -1,5 +1,6 @@
 //! Installation of the operator and the `ReportsServer`, as a user does it.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use crds::names::LABEL_TARGET;
@@ -12,13 +13,16 @@ use serde_json::{Value, json};
 use super::{
     GROUPS, NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, TakeoverError, incumbent,
 };
+use crate::access::Access;
 
 /// Name of the operator's Deployment in `manifests/install.yaml`.
 pub const OPERATOR: &str = "reports-server-operator";
 /// Longest time until the operators are available.
 pub const OPERATOR_LIMIT: Duration = Duration::from_mins(3);
+/// The question to kubectl that shows why the operator is not available.
+const PODS: [&str; 3] = ["get", "pods", "-A"];
 
-pub async fn operator(line: &Takeover) -> Result<(), TakeoverError> {
+pub async fn operator<C: Access>(line: &Takeover<C>) -> Result<(), TakeoverError> {
     let manifest = line.options.manifests.join("install.yaml");
     if !manifest.exists() {
         return Err(TakeoverError::Missing {
@@ -27,14 +31,13 @@ pub async fn operator(line: &Takeover) -> Result<(), TakeoverError> {
         });
     }
     line.say("kubectl apply -f manifests/install.yaml");
-    line.cluster
-        .kubectl(["apply".as_ref(), "-f".as_ref(), manifest.as_os_str()])
-        .await?;
+    let apply = [OsStr::new("apply"), OsStr::new("-f"), manifest.as_os_str()];
+    line.cluster.kubectl(&apply, "").await?;
     wait_for_operator(line).await
 }
 
 /// Waits until the Deployment of the operator is rolled out.
-pub async fn wait_for_operator(line: &Takeover) -> Result<(), TakeoverError> {
+async fn wait_for_operator<C: Access>(line: &Takeover<C>) -> Result<(), TakeoverError> {
     let deployments: Api<Deployment> = Api::namespaced(line.client.clone(), OPERATOR_NAMESPACE);
     let ready = await_condition(deployments, OPERATOR, is_deployment_completed());
     match tokio::time::timeout(OPERATOR_LIMIT, ready).await {
@@ -43,12 +46,15 @@ pub async fn wait_for_operator(line: &Takeover) -> Result<(), TakeoverError> {
         Err(_) => Err(TakeoverError::NotReached {
             what: "the operator's rollout".into(),
             waited: OPERATOR_LIMIT,
-            last: line.cluster.kubectl(["get", "pods", "-A"]).await?,
+            last: line.cluster.kubectl(&PODS.map(OsStr::new), "").await?,
         }),
     }
 }
 
-pub async fn reports_server(line: &Takeover, owner: &str) -> Result<(), TakeoverError> {
+pub async fn reports_server<C: Access>(
+    line: &Takeover<C>,
+    owner: &str,
+) -> Result<(), TakeoverError> {
     let apis: Vec<_> = GROUPS
         .iter()
         .map(|group| match line.options.incumbent {
@@ -73,8 +79,7 @@ pub async fn reports_server(line: &Takeover, owner: &str) -> Result<(), Takeover
             "metadata": {"name": NAME},
             "spec": spec},
     ]});
-    line.cluster
-        .kubectl_with_input(["apply", "-f", "-"], &objects.to_string())
-        .await?;
+    let apply = ["apply", "-f", "-"].map(OsStr::new);
+    line.cluster.kubectl(&apply, &objects.to_string()).await?;
     Ok(())
 }

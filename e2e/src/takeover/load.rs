@@ -17,6 +17,8 @@ use crate::request::RequestError;
 use testreports::{Corpus, Owner, ReportKind};
 
 const MANAGER: &str = "demo";
+/// The label of the namespaces that are made here, and its value.
+pub const MADE: (&str, &str) = ("app.kubernetes.io/managed-by", "reports-server-demo");
 const ESTABLISH_LIMIT: Duration = Duration::from_mins(1);
 /// Pause between two looks at whether a new API answers.
 const SERVED_PAUSE: Duration = Duration::from_millis(100);
@@ -102,6 +104,8 @@ pub async fn namespaces(
     for index in 0..count {
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(format!("{prefix}-{index:02}"));
+        let (label, value) = MADE;
+        namespace.metadata.labels = Some([(label.to_owned(), value.to_owned())].into());
         let made = api
             .create(&PostParams::default(), &namespace)
             .await

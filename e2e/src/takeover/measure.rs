@@ -34,10 +34,30 @@ pub struct Measures {
     pub apiserver_bytes: u64,
 }
 
+/// The figures that every client can take, of any cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Figures {
+    /// Reports of all kinds that the API shows.
+    pub reports: u64,
+    /// Time for one list of all permanent reports, in milliseconds.
+    pub list_ms: u64,
+}
+
 /// Measures now.
 pub async fn measure(cluster: &Cluster, client: &Client) -> Result<Measures, TakeoverError> {
-    let mut reports = 0;
-    let mut list_ms = 0;
+    let Figures { reports, list_ms } = figures(client).await?;
+    Ok(Measures {
+        reports,
+        etcd_bytes: cluster.etcd_status().await?.db_bytes,
+        report_objects_in_etcd: report_objects(cluster, client).await?,
+        list_ms,
+        apiserver_bytes: live_heap(client).await?,
+    })
+}
+
+/// Returns what every client can measure.
+pub async fn figures(client: &Client) -> Result<Figures, TakeoverError> {
+    let mut figures = Figures::default();
     for kind in kinds() {
         let started = Instant::now();
         let request = Request::get(kind.path(None))
@@ -48,19 +68,13 @@ pub async fn measure(cluster: &Cluster, client: &Client) -> Result<Measures, Tak
             .await
             .map_err(RequestError::of("list reports"))?;
         if kind == ReportKind::PolicyReport {
-            list_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+            figures.list_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         }
-        reports += list["items"]
+        figures.reports += list["items"]
             .as_array()
             .map_or(0, |items| items.len() as u64);
     }
-    Ok(Measures {
-        reports,
-        etcd_bytes: cluster.etcd_status().await?.db_bytes,
-        report_objects_in_etcd: report_objects(cluster, client).await?,
-        list_ms,
-        apiserver_bytes: live_heap(client).await?,
-    })
+    Ok(figures)
 }
 
 /// Returns the kube-apiserver's own count, once it agrees with etcd's keys: it is taken at

@@ -26,13 +26,15 @@ use serde_json::{Value, json};
 
 pub use database::Database;
 pub use error::TakeoverError;
-pub use measure::{COUNT_PERIOD, Measures};
+pub use measure::{COUNT_PERIOD, Figures, Measures};
 pub use options::TakeoverOptions;
 pub use outcome::Outcome;
+pub(crate) use outcome::{ms, tell, tell_row};
 pub use status::{all_groups, is_ready};
 pub use testreports::GROUPS;
 
 use self::status::Heard;
+use crate::access::Access;
 use crate::request::RequestError;
 use crate::witness::{Account, Origin, Witness, WitnessOptions, strict_client};
 use testcluster::Cluster;
@@ -50,10 +52,10 @@ const TEAMS: usize = 20;
 const WITNESS_TEAMS: usize = 4;
 const REPORTS_PER_WRITER: usize = 10;
 
-/// A cluster on which the line is run.
-pub struct Takeover {
+/// A line on a cluster: by default on one of this machine's own.
+pub struct Takeover<C = Cluster> {
     /// The cluster.
-    pub cluster: Cluster,
+    pub cluster: C,
     /// The administrator's client.
     pub client: Client,
     options: TakeoverOptions,
@@ -88,14 +90,78 @@ impl Takeover {
             "installing the report CRDs ({})",
             options.input.name()
         ));
-        let corpus = Arc::new(options.input.corpus()?);
         load::install_crds(&client, options.input.crds(&GROUPS)?).await?;
         if let Some(parts) = &options.incumbent {
             say("installing the incumbent, kyverno/reports-server");
             incumbent::install(&cluster, parts, &options.images).await?;
         }
-        let owners = load::namespaces(&client, "team", TEAMS).await?;
-        let witness_owners = load::namespaces(&client, "witness", WITNESS_TEAMS).await?;
+        Self::fill(cluster, client, options, "", say).await
+    }
+
+    /// Sets the number of operators, which is two in the manifest, and waits until so many are there.
+    ///
+    /// # Errors
+    /// If they do not become available.
+    pub async fn scale_operator(&self, count: i32) -> Result<(), TakeoverError> {
+        operators::scale(self, count).await
+    }
+
+    /// Returns the name of the pod whose operator leads; none where nobody does.
+    ///
+    /// # Errors
+    /// If the Lease cannot be read.
+    pub async fn leader(&self) -> Result<Option<String>, TakeoverError> {
+        operators::leader(self).await
+    }
+
+    /// Ends the incumbent, as its administrator does once our server is `Ready`; without one, it
+    /// does nothing. Watches that are still open at it end with it.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub async fn end_incumbent(&self) -> Result<(), TakeoverError> {
+        if self.options.incumbent.is_none() {
+            return Ok(());
+        }
+        self.say("scaling the incumbent to 0: watches at it end, and list once");
+        incumbent::end(&self.cluster).await
+    }
+
+    /// Returns the present sizes and times of the cluster.
+    ///
+    /// # Errors
+    /// If one of them is not available.
+    pub async fn measure(&self) -> Result<Measures, TakeoverError> {
+        measure::measure(&self.cluster, &self.client).await
+    }
+
+    /// Compacts and defragments etcd, so that its size is that of its content.
+    ///
+    /// # Errors
+    /// If etcd refuses.
+    pub async fn shrink_etcd(&self) -> Result<(), TakeoverError> {
+        self.cluster.etcd_compact().await?;
+        Ok(self.cluster.etcd_defragment().await?)
+    }
+}
+
+impl<C: Access> Takeover<C> {
+    /// Returns a line on a cluster that serves the report CRDs: loads the reports into namespaces
+    /// whose names begin with `prefix`.
+    ///
+    /// # Errors
+    /// If a namespace or a report is refused, or there is no test input.
+    pub async fn fill(
+        cluster: C,
+        client: Client,
+        options: TakeoverOptions,
+        prefix: &str,
+        say: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Self, TakeoverError> {
+        let corpus = Arc::new(options.input.corpus()?);
+        let owners = load::namespaces(&client, &format!("{prefix}team"), TEAMS).await?;
+        let witness = format!("{prefix}witness");
+        let witness_owners = load::namespaces(&client, &witness, WITNESS_TEAMS).await?;
         say(&format!(
             "loading {} {} reports into {}",
             options.reports,
@@ -159,22 +225,6 @@ impl Takeover {
     /// If the manifest is refused or the operator does not become available.
     pub async fn install_operator(&self) -> Result<(), TakeoverError> {
         install::operator(self).await
-    }
-
-    /// Sets the number of operators, which is two in the manifest, and waits until so many are there.
-    ///
-    /// # Errors
-    /// If they do not become available.
-    pub async fn scale_operator(&self, count: i32) -> Result<(), TakeoverError> {
-        operators::scale(self, count).await
-    }
-
-    /// Returns the name of the pod whose operator leads; none where nobody does.
-    ///
-    /// # Errors
-    /// If the Lease cannot be read.
-    pub async fn leader(&self) -> Result<Option<String>, TakeoverError> {
-        operators::leader(self).await
     }
 
     /// Applies the `ReportsServer` for [`GROUPS`]; copies in etcd stay for a day.
@@ -248,19 +298,6 @@ impl Takeover {
         Ok(())
     }
 
-    /// Ends the incumbent, as its administrator does once our server is `Ready`; without one, it
-    /// does nothing. Watches that are still open at it end with it.
-    ///
-    /// # Errors
-    /// If it does not end.
-    pub async fn end_incumbent(&self) -> Result<(), TakeoverError> {
-        if self.options.incumbent.is_none() {
-            return Ok(());
-        }
-        self.say("scaling the incumbent to 0: watches at it end, and list once");
-        incumbent::end(&self.cluster).await
-    }
-
     /// Returns the database in which the servers store the reports.
     #[must_use]
     pub fn database(&self) -> &Database {
@@ -305,21 +342,25 @@ impl Takeover {
         }
     }
 
-    /// Returns the present sizes and times of the cluster.
+    /// Returns the figures that need nothing of the cluster but its API.
     ///
     /// # Errors
-    /// If one of them is not available.
-    pub async fn measure(&self) -> Result<Measures, TakeoverError> {
-        measure::measure(&self.cluster, &self.client).await
+    /// If a list fails.
+    pub async fn figures(&self) -> Result<Figures, TakeoverError> {
+        measure::figures(&self.client).await
     }
 
-    /// Compacts and defragments etcd, so that its size is that of its content.
+    /// Installs the operator, applies the `ReportsServer`, and follows it to `Ready`; returns the
+    /// seconds that this took.
     ///
     /// # Errors
-    /// If etcd refuses.
-    pub async fn shrink_etcd(&self) -> Result<(), TakeoverError> {
-        self.cluster.etcd_compact().await?;
-        Ok(self.cluster.etcd_defragment().await?)
+    /// If a step fails.
+    pub async fn switch(&self) -> Result<f64, TakeoverError> {
+        let started = Instant::now();
+        self.install_operator().await?;
+        self.apply().await?;
+        self.follow_to_ready(READY_LIMIT).await?;
+        Ok(started.elapsed().as_secs_f64())
     }
 }
 
@@ -337,11 +378,7 @@ pub async fn run(
     line.shrink_etcd().await?;
     let before = line.measure().await?;
     let witness = line.witness().await?;
-    let started = Instant::now();
-    line.install_operator().await?;
-    line.apply().await?;
-    line.follow_to_ready(READY_LIMIT).await?;
-    let seconds = started.elapsed().as_secs_f64();
+    let seconds = line.switch().await?;
     line.end_incumbent().await?;
     line.prune(PRUNE_LIMIT).await?;
     line.say("settling the witness's account");
@@ -367,4 +404,4 @@ const LIMITS: u32 = 5;
 /// Longest time without progress on the way from `kubectl apply` to `Ready`.
 const READY_LIMIT: Duration = Duration::from_mins(10);
 /// Longest time without progress while pruning.
-const PRUNE_LIMIT: Duration = Duration::from_mins(10);
+pub const PRUNE_LIMIT: Duration = Duration::from_mins(10);

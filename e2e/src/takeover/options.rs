@@ -19,7 +19,7 @@ pub struct TakeoverOptions {
     pub images: PathBuf,
     /// The repository's `manifests` folder.
     pub manifests: PathBuf,
-    /// The cluster; it needs a node.
+    /// The cluster that is started, unless there is one; it needs a node.
     pub cluster: ClusterOptions,
     /// The database in which the servers store the reports.
     pub database: Database,
@@ -30,7 +30,8 @@ pub struct TakeoverOptions {
 
 impl TakeoverOptions {
     /// Returns the archives of images that the node needs.
-    pub(super) fn archives(&self) -> Vec<PathBuf> {
+    #[must_use]
+    pub fn archives(&self) -> Vec<PathBuf> {
         let mut archives = self.database.archives(&self.images);
         archives
             .extend(["image-server.tar", "image-operator.tar"].map(|name| self.images.join(name)));

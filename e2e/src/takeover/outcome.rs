@@ -61,76 +61,72 @@ impl Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (before, after, account) = (&self.before, &self.after, &self.account);
-        let row = |f: &mut fmt::Formatter<'_>, name: &str, before: String, after: String| {
-            writeln!(f, "{name:<38}{before:>14}{after:>14}")
-        };
-        row(f, "", "before".into(), "after".into())?;
-        row(
-            f,
-            "reports",
-            before.reports.to_string(),
-            after.reports.to_string(),
-        )?;
-        row(
-            f,
-            "report objects in etcd",
-            before.report_objects_in_etcd.to_string(),
-            after.report_objects_in_etcd.to_string(),
-        )?;
-        row(
-            f,
-            "etcd database",
-            mib(before.etcd_bytes),
-            mib(after.etcd_bytes),
-        )?;
-        row(
-            f,
-            "list of all PolicyReports",
-            ms(before.list_ms),
-            ms(after.list_ms),
-        )?;
-        row(
-            f,
-            "kube-apiserver live heap",
-            mib(before.apiserver_bytes),
-            mib(after.apiserver_bytes),
-        )?;
-        writeln!(f)?;
+        let (before, after) = (&self.before, &self.after);
+        tell_row(f, "", ["before", "after"])?;
+        tell_row(f, "reports", [before.reports, after.reports])?;
+        let in_etcd = [before, after].map(|figures| figures.report_objects_in_etcd);
+        tell_row(f, "report objects in etcd", in_etcd)?;
+        let etcd = [before, after].map(|figures| mib(figures.etcd_bytes));
+        tell_row(f, "etcd database", etcd)?;
+        let lists = [before, after].map(|figures| ms(figures.list_ms));
+        tell_row(f, "list of all PolicyReports", lists)?;
+        let heap = [before, after].map(|figures| mib(figures.apiserver_bytes));
+        tell_row(f, "kube-apiserver live heap", heap)?;
+        tell(f, &self.account, self.seconds, self.database)
+    }
+}
+
+/// Writes a row of the table of figures: those before and after.
+pub(crate) fn tell_row<T: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    figures: [T; 2],
+) -> fmt::Result {
+    let [before, after] = figures;
+    writeln!(f, "{name:<38}{before:>14}{after:>14}")
+}
+
+/// Writes the words of the witness, with the time until `Ready` and the name of the database.
+pub(crate) fn tell(
+    f: &mut fmt::Formatter<'_>,
+    account: &Account,
+    seconds: f64,
+    database: &str,
+) -> fmt::Result {
+    writeln!(f)?;
+    writeln!(
+        f,
+        "Witness: {} requests, {} acknowledged writes, {} events seen; Ready after {seconds:.0} s (database: {database})",
+        account.requests, account.writes, account.events
+    )?;
+    let counts = [
+        ("requests failed", account.failed_requests),
+        ("longest wait (ms)", account.longest_wait_ms),
+        ("watchers dead", account.watchers_dead),
+        ("watches that had to list again", account.relists),
+        ("events missed", account.events_missed),
+        ("events duplicated", account.events_duplicated),
+        ("events out of order", account.events_out_of_order),
+        ("events nobody wrote", account.events_unexplained),
+        ("objects lost", account.objects_lost),
+        ("objects changed", account.objects_changed),
+    ];
+    for (name, count) in counts {
+        writeln!(f, "{name:<38}{count:>14}")?;
+    }
+    if account.lists_expected + account.conflicts_expected > 0 {
         writeln!(
             f,
-            "Witness: {} requests, {} acknowledged writes, {} events seen; Ready after {:.0} s (database: {})",
-            account.requests, account.writes, account.events, self.seconds, self.database
+            "Expected, as our server does not know the incumbent's versions:"
         )?;
-        let counts = [
-            ("requests failed", account.failed_requests),
-            ("longest wait (ms)", account.longest_wait_ms),
-            ("watchers dead", account.watchers_dead),
-            ("watches that had to list again", account.relists),
-            ("events missed", account.events_missed),
-            ("events duplicated", account.events_duplicated),
-            ("events out of order", account.events_out_of_order),
-            ("events nobody wrote", account.events_unexplained),
-            ("objects lost", account.objects_lost),
-            ("objects changed", account.objects_changed),
-        ];
-        for (name, count) in counts {
-            writeln!(f, "{name:<38}{count:>14}")?;
-        }
-        if account.lists_expected + account.conflicts_expected > 0 {
-            writeln!(
-                f,
-                "Expected, as our server does not know the incumbent's versions:"
-            )?;
-            let (lists, conflicts) = (account.lists_expected, account.conflicts_expected);
-            writeln!(f, "{:<38}{lists:>14}", "watches that listed once")?;
-            writeln!(f, "{:<38}{conflicts:>14}", "updates that were sent again")?;
-        }
-        for example in &account.examples {
-            writeln!(f, "  {example}")?;
-        }
-        Ok(())
+        let (lists, conflicts) = (account.lists_expected, account.conflicts_expected);
+        writeln!(f, "{:<38}{lists:>14}", "watches that listed once")?;
+        writeln!(f, "{:<38}{conflicts:>14}", "updates that were sent again")?;
     }
+    for example in &account.examples {
+        writeln!(f, "  {example}")?;
+    }
+    Ok(())
 }
 
 fn mib(bytes: u64) -> String {
@@ -139,7 +135,8 @@ fn mib(bytes: u64) -> String {
     format!("{mib:.1} MiB")
 }
 
-fn ms(ms: u64) -> String {
+/// Returns a time as the table shows it.
+pub(crate) fn ms(ms: u64) -> String {
     format!("{ms} ms")
 }
 

@@ -1,5 +1,5 @@
-//! Helm, the manifest, Flux, Argo CD and OLM v0, on a real cluster: installed, with reports on the
-//! server, installed over or upgraded, rolled back, refused to be uninstalled, and uninstalled.
+//! Helm, the manifest, kustomize, Flux, Argo CD and OLM v0, on a real cluster: installed, with reports
+//! on the server, installed over or upgraded, rolled back, refused to be uninstalled, and uninstalled.
 
 use std::path::{Path, PathBuf};
 
@@ -35,16 +35,28 @@ async fn helm_installs_and_uninstalls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_helm_installs_and_uninstalls() {
+    if let Some(helm) = parts("REPORTS_SERVER_HELM3") {
+        tried(Way::Helm(helm)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_manifest_installs_and_uninstalls() {
-    // All other tests begin with it.
+    tried(Way::Manifest).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kustomize_installs_and_uninstalls() {
+    // Its base has the objects of the manifest, as `operator/tests/ways` shows.
     if !full() {
         println!("only with E2E_FULL=1");
         return;
     }
-    tried(Way::Manifest).await;
+    tried(Way::Kustomize).await;
 }
 
-/// Returns the folder that a variable names, which `hack/test --full` sets.
+/// Returns the folder or program that a variable names, which `hack/test --full` sets.
 fn parts(variable: &str) -> Option<PathBuf> {
     let parts = std::env::var_os(variable).map(PathBuf::from);
     if parts.is_none() {
