@@ -1,8 +1,10 @@
 //! The ways to install and to uninstall, each with its own tool.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use testcluster::{Cluster, Process};
+use tokio::time::Instant;
 
 use super::error::MatrixError;
 use super::{argocd, flux, olm, tool};
@@ -141,12 +143,44 @@ impl Way {
         let upgrade = ["upgrade", NAME, &chart, "--reset-values", "--set"];
         let with = |value: &'static str| [&upgrade[..], &[value], &WAIT].concat();
         self.helm(cluster, &with("crds.keep=false")).await?;
-        match self.helm(cluster, &with("crds.install=false")).await {
-            Err(MatrixError::Refused { said, .. }) if said.contains("crds.keep=true") => {}
-            Err(error) => return Err(error),
-            Ok(()) => return Err(MatrixError::NotRefused("helm upgrade without the CRD")),
+        let without = self.helm(cluster, &with("crds.install=false")).await;
+        refused(without, "crds.keep=true", "helm upgrade without the CRD")?;
+        let second = ["install", "second", &chart, "--namespace", "default"];
+        let second = self.helm(cluster, &second).await;
+        refused(second, OWNERSHIP, "helm install of a second release")?;
+        self.helm(cluster, &with("crds.keep=true")).await?;
+        self.keeps_operators(cluster, &chart).await
+    }
+
+    /// Makes sure that the operators of before go on where the image of the new ones cannot be had.
+    async fn keeps_operators(&self, cluster: &Cluster, chart: &str) -> Result<(), MatrixError> {
+        let nowhere = [
+            "upgrade",
+            NAME,
+            chart,
+            "--reset-then-reuse-values",
+            "--set",
+            "images.operator.tag=nowhere",
+        ];
+        self.helm(cluster, &nowhere).await?;
+        let deployment = format!("deployment/{NAME}");
+        let words =
+            "--output=jsonpath={.items[*].status.containerStatuses[*].state.waiting.reason}";
+        let pods = ["-n", OPERATOR_NAMESPACE, "get", "pods", words];
+        let begun = Instant::now();
+        while !cluster.kubectl(pods).await?.contains("ImagePull") {
+            if begun.elapsed() > PULL_LIMIT {
+                return Err(MatrixError::NotRefused("an image that is nowhere"));
+            }
+            tokio::time::sleep(PAUSE).await;
         }
-        self.helm(cluster, &with("crds.keep=true")).await
+        let available = "--for=jsonpath={.status.availableReplicas}=2";
+        let wait = ["wait", available, &deployment, "--timeout=30s"];
+        cluster
+            .kubectl([&["-n", OPERATOR_NAMESPACE][..], &wait].concat())
+            .await?;
+        self.helm(cluster, &[&["rollback", NAME][..], &WAIT].concat())
+            .await
     }
 
     /// Makes sure that the `ReportsServer` outlives the operator where that goes first: with Helm for
@@ -227,13 +261,15 @@ impl Way {
             .await?;
         Self::Manifest.install(cluster, manifests).await?;
         is_kept(cluster).await?;
+        let chart = chart(manifests);
+        let over = self.helm(cluster, &["install", NAME, &chart]).await;
+        refused(over, OWNERSHIP, "helm install over another way")?;
         let script = format!("set -euo pipefail\n{ALL_BUT_SERVERS}");
         let mut delete = cluster.command("bash");
         delete.args(["-c", &script]);
         delete.current_dir(manifests.join(".."));
         tool::run("kubectl delete", delete).await?;
         is_kept(cluster).await?;
-        let chart = chart(manifests);
         let install = ["install", NAME, &chart, "--take-ownership"];
         self.helm(cluster, &[&install[..], &WAIT].concat()).await
     }
@@ -308,6 +344,19 @@ fn chart(manifests: &Path) -> String {
     chart.to_string_lossy().into_owned()
 }
 
+/// Makes sure that Helm has refused something with words like these.
+fn refused(
+    result: Result<(), MatrixError>,
+    words: &str,
+    what: &'static str,
+) -> Result<(), MatrixError> {
+    match result {
+        Err(MatrixError::Refused { said, .. }) if said.contains(words) => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => Err(MatrixError::NotRefused(what)),
+    }
+}
+
 /// Waits until the operator's namespace is gone: nothing can be created in one that is being deleted.
 async fn namespace_is_gone(cluster: &Cluster) -> Result<(), MatrixError> {
     let namespace = format!("namespace/{OPERATOR_NAMESPACE}");
@@ -329,9 +378,14 @@ async fn is_kept(cluster: &Cluster) -> Result<(), MatrixError> {
 
 /// The CRD of `ReportsServer`.
 const CRD: &str = "crd/reportsservers.reports-server.io";
-/// Revision of the release that was installed, installed over, rolled back and forward, and upgraded
-/// twice.
-const REVISION: &str = "6";
+/// Revision of the release that was installed, installed over, rolled back and forward, upgraded
+/// twice, and once to an image that is nowhere, and rolled back.
+const REVISION: &str = "8";
+/// The words of Helm about objects of somebody else.
+const OWNERSHIP: &str = "ownership";
+/// Longest time until a kubelet says that an image cannot be had, and pause between two looks.
+const PULL_LIMIT: Duration = Duration::from_mins(2);
+const PAUSE: Duration = Duration::from_secs(1);
 /// Longest time until an operator has given all reports back.
 const GIVEN_BACK: &str = "--timeout=10m";
 /// Has Helm wait until what it has done is done.

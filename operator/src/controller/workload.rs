@@ -330,6 +330,14 @@ mod tests {
         container(&json!({"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}})),
         "pod p: container server is waiting: ImagePullBackOff: no such"
     )]
+    #[case::architecture(
+        container(&json!({
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+            "lastState": {"terminated": {"exitCode": 255, "reason": "Error", "message":
+                "exec /reports-server: exec format error"}},
+        })),
+        "pod p: container server ended with code 255: exec /reports-server: exec format error"
+    )]
     #[case::node(
         json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "no node"}]}),
         "pod p: no node"

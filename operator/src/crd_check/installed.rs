@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::schema;
 
-/// The file with the CRD in a release.
+/// The file with the CRD in a checkout.
 const FILE: &str = "manifests/crd/reports-server.io_reportsservers.yaml";
 /// Most paths that are named one by one: an event has room for 1024 characters.
 const MAX_NAMED: usize = 8;
@@ -121,7 +121,7 @@ pub fn absent() -> String {
 fn remedy() -> String {
     format!(
         "Install the CRD of the operator's release, in the way in which the operator was installed or \
-         by: kubectl apply -f {FILE}."
+         by: kubectl apply -f {FILE} (crd.yaml of a release)."
     )
 }
 

@@ -115,7 +115,9 @@ fn the_example_for_kyverno_can_be_rehearsed() {
 fn every_manifest_that_a_page_names_is_there() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let mut found = 0;
-    for page in ["README.md", "docs/gitops.md", "docs/quickstart.md"] {
+    let pages = ["gitops", "install", "quickstart", "uninstall", "upgrade"];
+    let pages = pages.map(|page| format!("docs/{page}.md"));
+    for page in pages.iter().map(String::as_str).chain(["README.md"]) {
         let text = std::fs::read_to_string(format!("{root}/{page}")).unwrap();
         let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "./_-".contains(c)));
         for word in words.filter(|word| word.starts_with("manifests/")) {
