@@ -147,6 +147,14 @@ pub async fn own_server(cluster: &Cluster, manifests: &Path) -> Result<(), Matri
     is_synced(cluster, SERVER, &commit).await
 }
 
+/// Deletes the Application of the `ReportsServer`.
+///
+/// # Errors
+/// If that fails.
+pub async fn let_server_go(cluster: &Cluster) -> Result<(), MatrixError> {
+    in_namespace(cluster, &["delete", SERVER, TIMEOUT]).await
+}
+
 /// Waits until the Application says that the `ReportsServer` is not ready.
 ///
 /// # Errors

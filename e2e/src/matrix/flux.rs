@@ -137,6 +137,14 @@ pub async fn own_server(cluster: &Cluster, manifests: &Path) -> Result<(), Matri
     in_namespace(cluster, &["wait", SERVER, &begun, TIMEOUT]).await
 }
 
+/// Deletes the Kustomization of the `ReportsServer`.
+///
+/// # Errors
+/// If that fails.
+pub async fn let_server_go(cluster: &Cluster) -> Result<(), MatrixError> {
+    in_namespace(cluster, &["delete", SERVER, TIMEOUT]).await
+}
+
 /// Waits until the Kustomization says that it waits for the `ReportsServer`.
 ///
 /// # Errors

@@ -15,8 +15,9 @@ use e2e::takeover::{GROUPS, NAME, Takeover, all_groups, is_ready};
 use e2e::witness::State;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::runtime::wait::await_condition;
+use kube::runtime::wait::conditions::is_deleted;
 use serde_json::json;
 use testcluster::Process;
 use testreports::Input;
@@ -65,6 +66,7 @@ async fn there_and_back(tool: Tool) {
     Box::pin(ground.there()).await;
     Box::pin(ground.back()).await;
     Box::pin(ground.heals()).await;
+    Box::pin(ground.lets_go()).await;
 }
 
 /// A cluster on which a tool owns the operator and the CRDs of the reports.
@@ -165,6 +167,26 @@ impl Ground {
             let healed = tokio::time::timeout(SOON, healed).await;
             healed.expect("the versions are healed").unwrap();
         }
+    }
+
+    /// The tool lets the `ReportsServer` go, which stays until somebody deletes it, and is not made
+    /// again.
+    async fn lets_go(&self) {
+        let servers: Api<ReportsServer> = Api::all(self.line.client.clone());
+        self.tool.let_server_go(&self.line.cluster).await.unwrap();
+        let server = servers.get(NAME).await.unwrap();
+        assert_eq!(server.metadata.deletion_timestamp, None);
+        let deleted = servers.delete(NAME, &DeleteParams::default()).await;
+        deleted.unwrap();
+        let uid = server.metadata.uid.unwrap();
+        let gone = await_condition(servers.clone(), NAME, is_deleted(&uid));
+        let gone = tokio::time::timeout(SOON, gone).await;
+        gone.expect("the ReportsServer is deleted").unwrap();
+        self.tool.order(&self.line.client).await.unwrap();
+        let is_there = |server: Option<&ReportsServer>| server.is_some();
+        let again = await_condition(servers, NAME, is_there);
+        let again = tokio::time::timeout(QUIET, again).await;
+        assert!(again.is_err(), "the ReportsServer was made again");
     }
 
     async fn heals_a_label(&self, crds: &Api<CustomResourceDefinition>, name: &str) {

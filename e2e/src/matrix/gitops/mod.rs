@@ -106,6 +106,17 @@ impl Tool {
         }
     }
 
+    /// Has the tool let the `ReportsServer` go, as docs/uninstall.md says.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub async fn let_server_go(&self, cluster: &Cluster) -> Result<(), MatrixError> {
+        match self {
+            Self::ArgoCd(_) => argocd::let_server_go(cluster).await,
+            Self::Flux(_) => flux::let_server_go(cluster).await,
+        }
+    }
+
     /// Waits until the tool says that the `ReportsServer` is not ready yet.
     ///
     /// # Errors
