@@ -5,7 +5,7 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 
-use super::{Cluster, Error, Shape, Signal, component, output};
+use super::{Cluster, Error, Shape, Signal, component, run_command};
 
 impl Cluster {
     /// Loads an OCI archive into the node's containerd, under the name that it has in
@@ -22,7 +22,7 @@ impl Cluster {
         }
         let mut command = self.ctr();
         command.args(["images", "import"]).arg(archive);
-        output(command, "").await.map(drop)
+        run_command(command, "").await.map(drop)
     }
 
     /// Kills the processes of a container (`SIGKILL`), as the kernel does when memory is
@@ -59,7 +59,7 @@ impl Cluster {
         })?;
         let mut command = self.ctr();
         command.args(["tasks", "kill", "--signal", signal.name(), "--all", &id]);
-        output(command, "").await.map(drop)
+        run_command(command, "").await.map(drop)
     }
 
     /// Returns a command for ctr in the namespace of Kubernetes' images and containers.
@@ -88,7 +88,7 @@ impl Cluster {
     pub(super) async fn containerd_ready(&self) -> Result<(), String> {
         let mut command = self.ctr();
         command.arg("version");
-        output(command, "")
+        run_command(command, "")
             .await
             .map(drop)
             .map_err(|error| error.to_string())

@@ -310,7 +310,7 @@ impl Cluster {
     ) -> Result<String, Error> {
         let mut command = self.command("kubectl");
         command.args(args);
-        output(command, input).await
+        run_command(command, input).await
     }
 
     /// Returns the release of the first kube-apiserver.
@@ -323,9 +323,15 @@ impl Cluster {
     }
 }
 
-/// Runs a command to its end; returns its standard output.
-async fn output(mut command: tokio::process::Command, input: &str) -> Result<String, Error> {
-    let text = format!("{:?}", command.as_std().get_args().collect::<Vec<_>>());
+/// Runs a command to its end, with this text on standard input; returns its standard output.
+///
+/// # Errors
+/// If it cannot be started, or fails, with the text that it wrote to standard error.
+pub async fn run_command(
+    mut command: tokio::process::Command,
+    input: &str,
+) -> Result<String, Error> {
+    let text = words(command.as_std());
     let context = || format!("run {text}");
     let mut child = command
         .stdin(Stdio::piped())
@@ -346,6 +352,13 @@ async fn output(mut command: tokio::process::Command, input: &str) -> Result<Str
         status: output.status.to_string(),
         stderr: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
     })
+}
+
+/// Returns the words of a command.
+fn words(command: &std::process::Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(OsStr::to_string_lossy).collect();
+    words.join(" ")
 }
 
 impl Drop for Cluster {

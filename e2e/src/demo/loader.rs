@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use tokio::process::Command;
 
-use super::{DemoError, site};
-use testcluster::Error;
+use super::DemoError;
+use testcluster::{Error, run_command};
 
 /// The tool that puts images into the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -86,7 +86,7 @@ impl Loader {
             let mut command = Command::new(program);
             command.args(self.arguments(cluster, &archive.to_string_lossy()));
             command.kill_on_drop(true);
-            match site::run(command, "").await {
+            match run_command(command, "").await {
                 Ok(_) => {}
                 Err(Error::Command {
                     command, stderr, ..

@@ -2,20 +2,18 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
-use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 use super::DemoError;
 use crate::access::Access;
 use testcluster::http::chain;
-use testcluster::{Error, Release};
+use testcluster::{Error, Release, run_command};
 
 /// Longest time until the cluster answers for the first time.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
@@ -116,48 +114,12 @@ impl Access for Site {
     async fn kubectl(&self, arguments: &[&OsStr], input: &str) -> Result<String, Error> {
         let mut command = self.command(&self.kubectl);
         command.args(arguments);
-        run(command, input).await
+        run_command(command, input).await
     }
 
     fn logs(&self) -> PathBuf {
         self.folder.clone()
     }
-}
-
-/// Runs a command to its end, with this text on standard input; returns its standard output.
-pub async fn run(mut command: Command, input: &str) -> Result<String, Error> {
-    let text = words(&command);
-    let failed = |source: std::io::Error| Error::Io {
-        what: format!("run {text}"),
-        source,
-    };
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A command that does not read all of its input ends with its own message.
-        let _ = stdin.write_all(input.as_bytes()).await;
-    }
-    let output = child.wait_with_output().await.map_err(failed)?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(Error::Command {
-        command: text,
-        status: output.status.to_string(),
-        stderr: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-    })
-}
-
-/// Returns the words of a command.
-fn words(command: &Command) -> String {
-    let command = command.as_std();
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let words: Vec<_> = words.map(OsStr::to_string_lossy).collect();
-    words.join(" ")
 }
 
 #[cfg(test)]

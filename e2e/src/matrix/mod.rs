@@ -25,9 +25,7 @@ pub use previous::Previous;
 pub use way::Way;
 
 use crate::chaos::{ChaosOptions, Direction, Harness};
-use crate::takeover::{
-    NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, TakeoverOptions, is_ready,
-};
+use crate::takeover::{NAME, TARGET_NAMESPACE, Takeover, TakeoverOptions, is_ready};
 
 /// Longest time without progress on the way to the server, and of the way back.
 const LIMIT: Duration = Duration::from_mins(10);
@@ -113,7 +111,7 @@ impl Attempt<'_> {
         line.say("installing over it");
         way.install(&line.cluster, &self.manifests).await?;
         self.is_served_by(VERSION).await?;
-        self.has_two_operators().await?;
+        way::has_two_operators(&self.line.cluster, "--timeout=120s").await?;
         outcome.upgraded = before.map(|_| true);
         line.say("reading the operator's metrics");
         metrics::are_guarded(&line.cluster).await?;
@@ -154,16 +152,6 @@ impl Attempt<'_> {
         let arguments = [&["-n", TARGET_NAMESPACE][..], &rollout].concat();
         line.cluster.kubectl(arguments).await?;
         Ok(line.follow_to_ready(LIMIT).await?)
-    }
-
-    /// Waits until two operators are available, also where the release before has one.
-    async fn has_two_operators(&self) -> Result<(), MatrixError> {
-        let reached = "--for=jsonpath={.status.availableReplicas}=2";
-        let deployment = "deployment/reports-server-operator";
-        let wait = ["wait", reached, deployment, "--timeout=120s"];
-        let arguments = [&["-n", OPERATOR_NAMESPACE][..], &wait].concat();
-        self.line.cluster.kubectl(arguments).await?;
-        Ok(())
     }
 
     /// Gives the reports back, and uninstalls.

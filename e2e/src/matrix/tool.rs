@@ -1,7 +1,6 @@
 //! Programs that are run to their end.
 
-use std::process::Stdio;
-
+use testcluster::{Error, run_command};
 use tokio::process::Command;
 
 use super::error::MatrixError;
@@ -10,18 +9,15 @@ use super::error::MatrixError;
 ///
 /// # Errors
 /// If it cannot be started, or fails.
-pub async fn run(name: &str, mut command: Command) -> Result<String, MatrixError> {
-    command.stdin(Stdio::null());
-    let output = command.output().await;
-    let output = output.map_err(|source| MatrixError::Start {
-        program: name.to_owned(),
-        source,
-    })?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(MatrixError::Refused {
-        program: name.to_owned(),
-        said: String::from_utf8_lossy(&output.stderr).into_owned(),
+pub async fn run(name: &str, command: Command) -> Result<String, MatrixError> {
+    let program = name.to_owned();
+    let output = run_command(command, "").await;
+    output.map_err(|error| match error {
+        Error::Io { source, .. } => MatrixError::Start { program, source },
+        Error::Command { stderr, .. } => MatrixError::Refused {
+            program,
+            said: stderr,
+        },
+        error => error.into(),
     })
 }

@@ -152,7 +152,7 @@ impl Way {
         self.keeps_operators(cluster, &chart).await
     }
 
-    /// Makes sure that the operators of before go on where the image of the new ones cannot be had.
+    /// Makes sure that an upgrade whose image cannot be pulled leaves both operators running.
     async fn keeps_operators(&self, cluster: &Cluster, chart: &str) -> Result<(), MatrixError> {
         let nowhere = [
             "upgrade",
@@ -163,7 +163,6 @@ impl Way {
             "images.operator.tag=nowhere",
         ];
         self.helm(cluster, &nowhere).await?;
-        let deployment = format!("deployment/{NAME}");
         let words =
             "--output=jsonpath={.items[*].status.containerStatuses[*].state.waiting.reason}";
         let pods = ["-n", OPERATOR_NAMESPACE, "get", "pods", words];
@@ -174,11 +173,7 @@ impl Way {
             }
             tokio::time::sleep(PAUSE).await;
         }
-        let available = "--for=jsonpath={.status.availableReplicas}=2";
-        let wait = ["wait", available, &deployment, "--timeout=30s"];
-        cluster
-            .kubectl([&["-n", OPERATOR_NAMESPACE][..], &wait].concat())
-            .await?;
+        has_two_operators(cluster, "--timeout=30s").await?;
         self.helm(cluster, &[&["rollback", NAME][..], &WAIT].concat())
             .await
     }
@@ -342,6 +337,16 @@ impl Way {
 fn chart(manifests: &Path) -> String {
     let chart = manifests.join("helm").join(NAME);
     chart.to_string_lossy().into_owned()
+}
+
+/// Waits until two operators are available, for as long as an option of kubectl says.
+pub(super) async fn has_two_operators(cluster: &Cluster, limit: &str) -> Result<(), MatrixError> {
+    let reached = "--for=jsonpath={.status.availableReplicas}=2";
+    let deployment = format!("deployment/{NAME}");
+    let wait = ["wait", reached, &deployment, limit];
+    let arguments = [&["-n", OPERATOR_NAMESPACE][..], &wait].concat();
+    cluster.kubectl(arguments).await?;
+    Ok(())
 }
 
 /// Makes sure that Helm has refused something with words like these.

@@ -1,4 +1,5 @@
-//! Who wrote what a tool applies and what a switch changes, as the objects' managed fields tell.
+//! The writers of what a tool applies and of what a switch changes, read from the managed fields of
+//! the objects.
 
 use std::collections::BTreeMap;
 
