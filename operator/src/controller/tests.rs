@@ -4,10 +4,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::found::{Part, Unkept};
-use super::status::{self, Written};
 use super::{apply, build, finalizer, fixtures};
 use crate::certs::Material;
-use crate::crd_check::Installed;
 use crate::testing::pair;
 
 fn stored(finalizers: &[&str]) -> crds::v1alpha1::ReportsServer {
@@ -60,87 +58,6 @@ async fn a_conflict_on_the_finalizer_is_told_as_one() {
     server.next().await.refuse(409, "Conflict");
     let error = super::Error::from(task.await.unwrap().unwrap_err());
     assert!(error.is_conflict());
-}
-
-#[tokio::test]
-async fn a_status_is_written_when_it_differs_and_by_its_own_manager() {
-    let (client, mut server) = pair();
-    let mut object = stored(&[]);
-    let same = crds::v1alpha1::ReportsServerStatus::default();
-    object.status = Some(same.clone());
-    assert_eq!(
-        status::write(&client, &object, &same, &Installed::Complete)
-            .await
-            .unwrap(),
-        Written::Unchanged
-    );
-
-    let other = crds::v1alpha1::ReportsServerStatus {
-        observed_generation: Some(3),
-        ..same
-    };
-    for (code, expected) in [(200, Written::Changed), (404, Written::Gone)] {
-        let (client, object, other) = (client.clone(), object.clone(), other.clone());
-        let task = tokio::spawn(async move {
-            status::write(&client, &object, &other, &Installed::Complete).await
-        });
-        let patch = server.next().await;
-        assert!(
-            patch.path.contains("/reportsservers/simple/status?"),
-            "{}",
-            patch.path
-        );
-        assert!(
-            patch
-                .path
-                .contains("fieldManager=reports-server-operator-status")
-        );
-        assert_eq!(patch.body["status"], json!({"observedGeneration": 3}));
-        if code == 404 {
-            patch.refuse(404, "NotFound");
-        } else {
-            patch.answer(200, &serde_json::to_value(stored(&[])).unwrap());
-        }
-        assert_eq!(task.await.unwrap().unwrap(), expected);
-    }
-}
-
-/// The CRD has no field of the status but `observedGeneration`.
-#[tokio::test]
-async fn a_status_is_written_as_the_crd_takes_it_and_once() {
-    let (client, mut server) = pair();
-    let mut crd = crds::v1alpha1::reports_server_crd().unwrap();
-    let own = serde_json::to_value(&crd.spec.versions[0]).unwrap();
-    let own = own["schema"]["openAPIV3Schema"].clone();
-    let mut schema = own.clone();
-    let number = json!({"type": "integer"});
-    schema["properties"]["status"] =
-        json!({"type": "object", "properties": {"observedGeneration": number}});
-    let validation = json!({"openAPIV3Schema": schema});
-    crd.spec.versions[0].schema = Some(serde_json::from_value(validation).unwrap());
-    let older = Installed::of(&own, &crd);
-
-    let mut object = stored(&[]);
-    let status = crds::v1alpha1::ReportsServerStatus {
-        observed_generation: Some(3),
-        served: Some("1/1".to_owned()),
-        ..crds::v1alpha1::ReportsServerStatus::default()
-    };
-    let (first, wanted, takes) = (object.clone(), status.clone(), older.clone());
-    let again = client.clone();
-    let task = tokio::spawn(async move { status::write(&client, &first, &wanted, &takes).await });
-    let patch = server.next().await;
-    assert_eq!(patch.body["status"], json!({"observedGeneration": 3}));
-    patch.answer(200, &serde_json::to_value(&object).unwrap());
-    assert_eq!(task.await.unwrap().unwrap(), Written::Changed);
-
-    drop(server);
-    object.status = Some(crds::v1alpha1::ReportsServerStatus {
-        observed_generation: Some(3),
-        ..crds::v1alpha1::ReportsServerStatus::default()
-    });
-    let written = status::write(&again, &object, &status, &older).await;
-    assert_eq!(written.unwrap(), Written::Unchanged);
 }
 
 /// Returns a list of metadata: a child, a leftover of ours, and a look-alike of somebody else.

@@ -10,6 +10,7 @@ mod managed;
 mod moving;
 mod other_database;
 mod upgrade;
+mod write;
 
 use crds::v1alpha1::status::{MigrationPhase, ServedBy};
 use crds::v1alpha1::{ReportsServer, ReportsServerStatus, conditions as types, reasons};
