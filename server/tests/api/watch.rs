@@ -355,14 +355,18 @@ async fn a_watch_ends_when_asked_and_when_the_server_stops() {
     assert_eq!(long.next().await, None);
 }
 
+/// Returns two watches from an object on: one without bookmarks, and one with them.
+async fn without_and_with_bookmarks(server: &Server, object: &Value) -> (Events, Events) {
+    let plain = server.watch(&from(object)).await;
+    let marked = format!("{}&allowWatchBookmarks=true", from(object));
+    (plain, server.watch(&marked).await)
+}
+
 #[tokio::test]
 async fn closing_the_gate_ends_watches_with_all_their_events() {
     let server = Server::start().await;
     let a = server.created("a").await;
-    let mut plain = server.watch(&from(&a)).await;
-    let mut marked = server
-        .watch(&format!("{}&allowWatchBookmarks=true", from(&a)))
-        .await;
+    let (mut plain, mut marked) = without_and_with_bookmarks(&server, &a).await;
     let b = server.created("b").await;
     server
         .set_gate("policyreports.wgpolicyk8s.io", GateState::Closed)
@@ -383,10 +387,7 @@ async fn closing_the_gate_ends_watches_with_all_their_events() {
 async fn a_server_that_stops_while_it_gives_a_resource_back_lets_nobody_see_events_again() {
     let server = Server::start().await;
     let a = server.created("a").await;
-    let mut plain = server.watch(&from(&a)).await;
-    let mut marked = server
-        .watch(&format!("{}&allowWatchBookmarks=true", from(&a)))
-        .await;
+    let (mut plain, mut marked) = without_and_with_bookmarks(&server, &a).await;
     let last = rv(&server.created("b").await) + 100;
     assert_eq!(plain.brief().await, format!("ADDED b {}", last - 100));
     server.release("policyreports.wgpolicyk8s.io", last).await;
