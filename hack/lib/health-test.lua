@@ -1,4 +1,6 @@
 -- Runs the health check of Argo CD's ConfigMap: lua5.1 health-test.lua SCRIPT
+-- Prints the cases for Argo CD's own test of such a script: lua5.1 health-test.lua --cases
+-- (a line each: name, status, message, object as JSON; the unit separator of ASCII between them)
 -- Each case is an object as the kube-apiserver has it, and the answer that kstatus gives.
 local script = arg[1]
 
@@ -44,6 +46,28 @@ local cases = {
   },
   {"going", deleted, "Progressing"},
 }
+
+-- Returns a value as JSON. A table with a first element is a list.
+local function json(value)
+  if type(value) ~= "table" then
+    return type(value) == "string" and string.format("%q", value) or tostring(value)
+  end
+  local members = {}
+  for key, member in pairs(value) do
+    table.insert(members, value[1] and json(member) or json(key) .. ":" .. json(member))
+  end
+  local all = table.concat(members, ",")
+  return value[1] and "[" .. all .. "]" or "{" .. all .. "}"
+end
+
+if script == "--cases" then
+  for _, case in ipairs(cases) do
+    local given = case[2]
+    given.apiVersion, given.kind = "reports-server.io/v1alpha1", "ReportsServer"
+    print(table.concat({case[1], case[3], case[4] or "", json(given)}, "\31"))
+  end
+  os.exit(0)
+end
 
 local failed = 0
 for _, case in ipairs(cases) do

@@ -310,7 +310,8 @@ async fn failed(
         message: format!(
             "CRD {crd} is written by {manager:?}, which removes the version {} through which \
              etcd is reached; let it ignore /spec/versions of this CRD until the group is switched \
-             (manifests/gitops has the lines for Argo CD and Flux, report-crds.yaml), or stop it",
+             (spec.ignoreDifferences of Argo CD, spec.ignore of Flux: report-crds.yaml in \
+             manifests/gitops has the lines), or stop it",
             door::objects::VERSION
         ),
         stalled: live.closed_doors >= CLOSED_DOORS,
