@@ -1,10 +1,11 @@
-//! The operator inside of a test's process, with the administrator's rights: for tests on a control
+//! The operator inside of a test's process, with the administrator's rights or those of a user: for tests on a control
 //! plane without nodes, and with databases that only the test can reach.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use kube::runtime::events::Reporter;
+use kube::{Client, Config};
 use reports_server_operator::controller::{self, ServiceAccountRef};
 use reports_server_operator::events::Publisher;
 use reports_server_operator::metrics::Metrics;
@@ -30,13 +31,27 @@ impl Operator {
         cluster: &Cluster,
         resolve: BTreeMap<String, SocketAddr>,
     ) -> Result<Self, Error> {
-        let client = cluster.client().await?;
+        Self::with(cluster.config(0).await?, resolve)
+    }
+
+    /// Starts it with the rights of a user.
+    ///
+    /// # Errors
+    /// If no client of the cluster is available.
+    pub async fn start_as(cluster: &Cluster, user: &str) -> Result<Self, Error> {
+        let mut config = cluster.config(0).await?;
+        config.auth_info.impersonate = Some(user.to_owned());
+        Self::with(config, BTreeMap::new())
+    }
+
+    fn with(config: Config, resolve: BTreeMap<String, SocketAddr>) -> Result<Self, Error> {
+        let client = Client::try_from(config.clone())?;
         let reporter = Reporter::from("operator-in-test");
         let publisher = Publisher::new(client.clone(), reporter.clone());
         let metrics = Metrics::new();
         let supervisor = Supervisor::new(Deps {
             client: client.clone(),
-            config: cluster.config(0).await?,
+            config,
             reporter,
             metrics: metrics.migration.clone(),
             hold_lock: HoldLock::default(),

@@ -45,6 +45,7 @@ mod patroni;
 mod policies;
 mod quickstart;
 mod restore;
+mod rights;
 mod round_trip;
 mod runbook;
 mod settings;

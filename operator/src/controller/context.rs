@@ -13,6 +13,7 @@ use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 
 use super::build::{ServiceAccountRef, control_api_name};
+use super::cached::Cached;
 use super::validate::Validated;
 use super::watches::{Watched, Watches};
 use crate::crd_check::{Installed, Told};
@@ -36,8 +37,8 @@ pub struct Context {
     pub(super) supervisor: Supervisor,
     pub(super) objects: Store<DeserializeGuard<ReportsServer>>,
     pub(super) api_services: Store<APIService>,
-    /// True when `api_services` holds what the cluster does.
-    pub(super) cached: watch::Receiver<bool>,
+    /// The state of `api_services`.
+    pub(super) cached: watch::Receiver<Cached>,
     /// The CRD in the cluster.
     pub(super) installed: watch::Receiver<Arc<Installed>>,
     /// The events about that CRD.

@@ -18,6 +18,9 @@ pub enum Error {
         /// The cause.
         error: String,
     },
+    /// The kube-apiserver refuses the watch of the APIServices.
+    #[error("cannot watch the APIServices: {0}")]
+    ApiServices(String),
     /// Something could not be read.
     #[error(transparent)]
     Dereference(#[from] dereference::Error),
@@ -48,7 +51,7 @@ impl Error {
         match self {
             Self::Unreadable { .. } => "unreadable",
             Self::Dereference(error) if error.is_database() => "database",
-            Self::Dereference(_) => "dereference",
+            Self::ApiServices(_) | Self::Dereference(_) => "dereference",
             Self::Certificates(_) => "certificates",
             Self::Apply(apply::Error::Upgrade(_)) => "database",
             Self::Apply(_) => "apply",
@@ -63,6 +66,7 @@ impl Error {
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         match self {
+            Self::ApiServices(_) => true,
             Self::Dereference(error) => error.is_forbidden(),
             Self::Apply(error) => error.is_forbidden(),
             Self::Finalizer(finalizer::Error(error)) => is_forbidden(error),

@@ -5,6 +5,7 @@
 
 mod apply;
 mod build;
+mod cached;
 mod cleanup;
 mod context;
 mod deletion;
@@ -37,6 +38,7 @@ use kube::runtime::events::EventType;
 use kube::{Resource, ResourceExt};
 use tracing::warn;
 
+use self::cached::Cached;
 use self::forward::Outcome;
 use self::report::report;
 use self::status::State;
@@ -58,9 +60,9 @@ async fn reconcile(
     object: Arc<DeserializeGuard<ReportsServer>>,
     ctx: Arc<Context>,
 ) -> Result<Action, Error> {
-    // Which APIServices point to a server decides about trust and about letting go: an empty cache
-    // must not be taken for an answer. It never fills when the process is about to end.
-    if ctx.cached.clone().wait_for(|cached| *cached).await.is_err() {
+    // Neither is known when the process is about to end.
+    let mut cached = ctx.cached.clone();
+    if cached.wait_for(Cached::is_known).await.is_err() {
         return Ok(Action::await_change());
     }
     // A status is written as the CRD in the cluster takes it.
@@ -82,14 +84,17 @@ async fn reconcile(
 
 /// Tries to reconcile, and tells in the status what goes wrong.
 async fn told(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
-    let result = Box::pin(attempt(object, ctx)).await;
+    let refused = ctx.cached.borrow().refusal().map(str::to_owned);
+    let result = match refused {
+        Some(said) => Err(Error::ApiServices(said)),
+        None => Box::pin(attempt(object, ctx)).await,
+    };
     let refusal = refusal(object, &result, ctx);
     if let Err(error) = &result
         && !error.is_conflict()
     {
-        // A child that cannot be applied is no reason to let certificates run out.
         let stays = object.meta().deletion_timestamp.is_none();
-        let kept = if matches!(error, Error::Apply(_)) && stays {
+        let kept = if stays && can_be_rescued(error, ctx) {
             Box::pin(upkeep::rescue(object, ctx)).await
         } else {
             None
@@ -103,6 +108,16 @@ async fn told(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
         report(object, ctx, &failed).await?;
     }
     result
+}
+
+/// Returns whether what clients depend on can be kept after an error: neither a child that cannot be
+/// applied nor a cache that is no longer kept up is a reason to let certificates run out.
+fn can_be_rescued(error: &Error, ctx: &Context) -> bool {
+    match error {
+        Error::Apply(_) => true,
+        Error::ApiServices(_) => ctx.cached.borrow().is_filled(),
+        _ => false,
+    }
 }
 
 /// Returns the meaning of a refusal, where the reconciliation ended with one.

@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 use tracing::warn;
 
+use super::cached::Cached;
 use super::watches::{Trigger, Watches};
 use super::{Context, ServiceAccountRef, error_policy, reconcile};
 use crate::crd_check::{self, Check, Told};
@@ -70,6 +71,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
     let (objects, objects_writer) = reflector::store::<DeserializeGuard<ReportsServer>>();
     let (api_services, api_services_writer) = reflector::store::<APIService>();
     let (mut check, installed) = Check::new(metrics.clone());
+    let (noted, cached) = watch::channel(Cached::default());
     let (trigger, triggered) = mpsc::channel(TRIGGERS);
     let (examined, examinations) = mpsc::channel(TRIGGERS);
     let context = Arc::new(Context {
@@ -82,7 +84,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         publisher,
         metrics,
         objects: objects.clone(),
-        cached: once_ready(api_services.clone()),
+        cached,
         api_services,
         installed: installed.clone(),
         crd_told: Told::default(),
@@ -106,6 +108,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
     let changed_api_services = watcher(api_services, watcher::Config::default())
         .default_backoff()
         .reflect(api_services_writer)
+        .inspect(move |event| noted.send_modify(|cached| cached.note(event)))
         .touched_objects();
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
     let changed_crd = watcher(definitions, crd_check::selected())
@@ -145,18 +148,6 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
             ready(())
         })
         .await;
-}
-
-/// Tells when a cache is filled. `Store::wait_until_ready` must not be awaited by several tasks: it
-/// wakes only the one that asked last (a oneshot channel holds one waker), the others never.
-fn once_ready(store: Store<APIService>) -> watch::Receiver<bool> {
-    let (filled, cached) = watch::channel(false);
-    tokio::spawn(async move {
-        if store.wait_until_ready().await.is_ok() {
-            filled.send_replace(true);
-        }
-    });
-    cached
 }
 
 type ObjectEvent = watcher::Result<watcher::Event<DeserializeGuard<ReportsServer>>>;

@@ -8,7 +8,7 @@ mod case;
 mod ground;
 mod matrix;
 mod meddle;
-mod rights;
+pub mod rights;
 mod taken_back;
 mod writer;
 
