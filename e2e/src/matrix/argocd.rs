@@ -24,8 +24,8 @@ const CRDS: &str = "report-crds";
 const CRDS_EXAMPLE: &str = "report-crds.yaml";
 /// Field manager of Argo CD's writes.
 pub const MANAGER: &str = "argocd-controller";
-/// With this finalizer, what an Application applied goes with it.
-const CASCADE: &str = "resources-finalizer.argocd.argoproj.io";
+/// The line of docs/uninstall.md before its commands.
+pub const PAGE_LINE: &str = "By Argo CD:";
 /// The cluster has a network of its own, and so a loopback.
 const LOOPBACK: &str = "127.0.0.1";
 const REDIS: u16 = 19481;
@@ -201,17 +201,6 @@ pub fn has_obeyed(application: &Value, token: &str) -> bool {
     state["operation"]["initiatedBy"]["username"] == token
         && state["phase"] == "Succeeded"
         && status["sync"]["status"] == SYNCED
-}
-
-/// Deletes the Application with what it applied.
-///
-/// # Errors
-/// If that fails, or is not over in time.
-pub async fn uninstall(cluster: &Cluster) -> Result<(), MatrixError> {
-    let finalizers = json!({"metadata": {"finalizers": [CASCADE]}}).to_string();
-    let patch = ["patch", OPERATOR, "--type=merge", "-p", &finalizers];
-    in_namespace(cluster, &patch).await?;
-    in_namespace(cluster, &["delete", OPERATOR, TIMEOUT]).await
 }
 
 async fn in_namespace(cluster: &Cluster, arguments: &[&str]) -> Result<(), MatrixError> {

@@ -20,6 +20,8 @@ const NAMESPACE: &str = "flux-system";
 const REPOSITORY: &str = "gitrepository/reports-server";
 const OPERATOR: &str = "kustomization/reports-server-operator";
 const SERVER: &str = "kustomization/policy-reports";
+/// The line of docs/uninstall.md before its commands.
+pub const PAGE_LINE: &str = "By Flux:";
 /// The Kustomization of the CRDs of reports.
 const CRDS: &str = "report-crds";
 /// API group and version of a Kustomization.
@@ -182,14 +184,6 @@ pub fn has_obeyed(kustomization: &Value, token: &str) -> bool {
     let is_ready =
         |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
     status["lastHandledReconcileAt"] == token && conditions.into_iter().flatten().any(is_ready)
-}
-
-/// Has the controller delete what it applied.
-///
-/// # Errors
-/// If that fails, or is not over in time.
-pub async fn uninstall(cluster: &Cluster) -> Result<(), MatrixError> {
-    in_namespace(cluster, &["delete", OPERATOR, TIMEOUT]).await
 }
 
 async fn in_namespace(cluster: &Cluster, arguments: &[&str]) -> Result<(), MatrixError> {

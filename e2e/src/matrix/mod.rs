@@ -9,6 +9,7 @@ pub mod gitops;
 mod metrics;
 mod olm;
 mod outcome;
+mod page;
 mod previous;
 mod tool;
 mod way;
@@ -104,7 +105,9 @@ impl Attempt<'_> {
         way.test(&line.cluster).await?;
         outcome.installed = true;
         line.apply().await?;
+        way.asks_to_wait(&line.cluster, true).await?;
         line.follow_to_ready(LIMIT).await?;
+        way.asks_to_wait(&line.cluster, false).await?;
         outcome.ready = true;
         outcome.upgraded = before.map(|_| false);
         outcome.downgraded = before.filter(|_| way.goes_back()).map(|_| false);
@@ -159,12 +162,18 @@ impl Attempt<'_> {
         let (way, line) = (self.way, self.line);
         line.say("uninstalling, which is refused where the way can");
         way.refuses_to_uninstall(&line.cluster).await?;
+        if self.previous.is_some() {
+            line.say("deleting the operator's namespace, and installing again");
+            way.outlives_namespace(&line.cluster, &self.manifests)
+                .await?;
+        }
         line.say("uninstalling before the ReportsServer is deleted, and installing again");
         let stays = Box::pin(way.keeps_server(&line.cluster, &self.manifests)).await?;
         if stays {
-            line.say("deleting the ReportsServer");
+            let first = way.first_to_go();
+            line.say(&format!("deleting {first}"));
             let timeout = format!("--timeout={}s", LIMIT.as_secs());
-            let delete = ["delete", "reportsserver", NAME, "--wait=true", &timeout];
+            let delete = ["delete", &first, "--wait=true", &timeout];
             line.cluster.kubectl(delete).await?;
         }
         line.say("uninstalling");

@@ -19,6 +19,8 @@ use crate::takeover::OPERATOR_NAMESPACE;
 const NAMESPACE: &str = "olm";
 /// The images with which OLM unpacks a bundle, by their files among the parts.
 const IMAGES: [&str; 2] = ["opm", "util"];
+/// The line of docs/uninstall.md before its commands.
+pub const PAGE_LINE: &str = "By OLM:";
 /// Longest time until something that is waited for.
 const TIMEOUT: &str = "--timeout=10m";
 
@@ -85,18 +87,19 @@ pub async fn sync(cluster: &Cluster, parts: &Path, manifests: &Path) -> Result<(
     Ok(())
 }
 
-/// Uninstalls as the page says.
+/// Waits until OLM has been told that it may upgrade, or may not.
 ///
 /// # Errors
-/// If OLM or a command refuses.
-pub async fn uninstall(cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError> {
-    for kind in ["subscription", "clusterserviceversion"] {
-        in_namespace(cluster, &["delete", kind, "--all", TIMEOUT]).await?;
-    }
-    let beside = manifests.join("olm/beside.yaml");
-    let delete = ["delete".as_ref(), "-f".as_ref(), beside.as_os_str()];
-    cluster.kubectl(delete).await?;
-    Ok(())
+/// If it is not told in time.
+pub async fn is_told(cluster: &Cluster, upgradeable: bool) -> Result<(), MatrixError> {
+    let path = r#"{.status.conditions[?(@.type=="Upgradeable")].status}"#;
+    let value = if upgradeable { "True" } else { "False" };
+    let told = format!("--for=jsonpath={path}={value}");
+    in_namespace(
+        cluster,
+        &["wait", "operatorcondition", "--all", &told, TIMEOUT],
+    )
+    .await
 }
 
 async fn in_namespace(cluster: &Cluster, arguments: &[&str]) -> Result<(), MatrixError> {

@@ -7,7 +7,7 @@ use testcluster::{Cluster, Process};
 use tokio::time::Instant;
 
 use super::error::MatrixError;
-use super::{argocd, flux, olm, tool};
+use super::{argocd, flux, olm, page, tool};
 use crate::takeover::{NAME as SERVER, OPERATOR_NAMESPACE};
 
 /// Name of the chart, of its release, and of the operator's Deployment.
@@ -99,6 +99,18 @@ impl Way {
             self.helm(cluster, &["test", NAME]).await?;
         }
         Ok(())
+    }
+
+    /// Waits until the operator has asked to be left as it is, which OLM can be asked, or no longer
+    /// asks.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub async fn asks_to_wait(&self, cluster: &Cluster, asks: bool) -> Result<(), MatrixError> {
+        match self {
+            Self::Olm(_) => olm::is_told(cluster, !asks).await,
+            _ => Ok(()),
+        }
     }
 
     /// Goes to the revision before: Helm by itself, the others by the manifests of that release, if
@@ -206,6 +218,31 @@ impl Way {
         Ok(true)
     }
 
+    /// Makes sure that the `ReportsServer` outlives the operator's namespace; installs again.
+    ///
+    /// # Errors
+    /// If the `ReportsServer` does not stay, or the operator cannot be installed.
+    pub async fn outlives_namespace(
+        &self,
+        cluster: &Cluster,
+        manifests: &Path,
+    ) -> Result<(), MatrixError> {
+        let delete = ["delete", "namespace", OPERATOR_NAMESPACE, "--timeout=180s"];
+        cluster.kubectl(delete).await?;
+        is_kept(cluster).await?;
+        self.install(cluster, manifests).await
+    }
+
+    /// Returns the object that is deleted for the reports to go back: with Helm the `ReportsServer`, as
+    /// the page says, with the others the CRD, which is the wrong order and takes it along.
+    #[must_use]
+    pub fn first_to_go(&self) -> String {
+        match self {
+            Self::Helm(_) => format!("reportsserver/{SERVER}"),
+            _ => CRD.to_owned(),
+        }
+    }
+
     /// Deletes everything at once, in the wrong order, and installs again: the operator gives the
     /// reports back, and then the `ReportsServer` and the CRD go.
     async fn returns_after_all(
@@ -284,9 +321,9 @@ impl Way {
                 self.helm(cluster, &[&["uninstall", NAME][..], &WAIT].concat())
                     .await?;
             }
-            Self::Flux(_) => flux::uninstall(cluster).await?,
-            Self::ArgoCd(_) => argocd::uninstall(cluster).await?,
-            Self::Olm(_) => olm::uninstall(cluster, manifests).await?,
+            Self::Flux(_) => page::uninstall(cluster, manifests, flux::PAGE_LINE).await?,
+            Self::ArgoCd(_) => page::uninstall(cluster, manifests, argocd::PAGE_LINE).await?,
+            Self::Olm(_) => page::uninstall(cluster, manifests, olm::PAGE_LINE).await?,
         }
         Ok(())
     }
