@@ -5,21 +5,26 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use e2e::processes::{LIMIT, Processes, stop};
 use e2e::steps::BACK;
 use e2e::takeover::{GROUPS, load};
 use e2e::witness::{Account, Origin, Witness, WitnessOptions, strict_client};
 use futures::{StreamExt as _, TryStreamExt as _};
-use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, ListParams, WatchEvent, WatchParams};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client};
 use rand::seq::SliceRandom as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::full;
 
 const REPORTS: usize = 300;
+/// Namespace of the reports with owners.
+const OWNED_IN: &str = "team-00";
 /// Points drawn in a run that is not full.
 const DRAWN: usize = 1;
 const FORWARD: [&str; 10] = [
@@ -268,4 +273,73 @@ async fn a_deletion_that_the_server_lost_comes_back_at_the_version_etcd_gave_it(
     let _server = bench.serve().unwrap();
     assert!(bench.migrate_once(points, &["--keep"]).await);
     assert_eq!(events(&reports, &from, last).await, seen);
+}
+
+/// Time until the garbage collector has deleted what an owner leaves: it looks for new kinds every half
+/// minute.
+const COLLECTED: Duration = Duration::from_secs(90);
+
+/// Reports in `team-00` with an owner each, and the garbage collector.
+struct Owned {
+    owners: Api<ConfigMap>,
+    reports: Api<DynamicObject>,
+}
+
+impl Owned {
+    fn new(client: &Client) -> Self {
+        let kind = GroupVersionKind::gvk(GROUPS[0], "v1alpha2", "PolicyReport");
+        let kind = ApiResource::from_gvk(&kind);
+        Self {
+            owners: Api::namespaced(client.clone(), OWNED_IN),
+            reports: Api::namespaced_with(client.clone(), OWNED_IN, &kind),
+        }
+    }
+
+    /// Creates a report and its owner.
+    async fn create(&self, name: &str) {
+        let params = PostParams::default();
+        let owner = json!({"metadata": {"name": name}});
+        let owner: ConfigMap = serde_json::from_value(owner).unwrap();
+        let owner = self.owners.create(&params, &owner).await.unwrap();
+        let report = json!({
+            "apiVersion": format!("{}/v1alpha2", GROUPS[0]),
+            "kind": "PolicyReport",
+            "metadata": {"name": name, "ownerReferences": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": owner.metadata.uid},
+            ]},
+            "summary": {"pass": 1},
+        });
+        let report: DynamicObject = serde_json::from_value(report).unwrap();
+        self.reports.create(&params, &report).await.unwrap();
+    }
+
+    /// Deletes the owner, and waits until the report is gone.
+    async fn goes_with_its_owner(&self, name: &str) {
+        let owner = self.owners.delete(name, &DeleteParams::default()).await;
+        owner.unwrap();
+        let is_gone = |report: Option<&DynamicObject>| report.is_none();
+        let gone = await_condition(self.reports.clone(), name, is_gone);
+        let gone = tokio::time::timeout(COLLECTED, gone).await;
+        let gone = gone.unwrap_or_else(|_| panic!("{name} has lost its owner, and stays"));
+        gone.unwrap();
+    }
+}
+
+/// A report that is created in etcd anew has another uid, by which the garbage collector knows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_given_back_goes_with_its_owner() {
+    let mut bench = Bench::start(&GROUPS[..1]).await;
+    let _server = bench.serve().unwrap();
+    bench.register().await.unwrap();
+    let owned = Owned::new(&bench.cluster.client().await.unwrap());
+    owned.create("pruned").await;
+    assert_eq!(bench.migrate(None, &[]).await, 0);
+    owned.create("probe").await;
+    owned.create("since").await;
+    // It knows the others, too, then.
+    owned.goes_with_its_owner("probe").await;
+    assert_eq!(bench.migrate(None, &["--back"]).await, 0);
+    for name in ["since", "pruned"] {
+        owned.goes_with_its_owner(name).await;
+    }
 }
