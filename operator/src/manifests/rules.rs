@@ -96,6 +96,14 @@ fn own_resources() -> Vec<Reasoned> {
             &["endpointslices"],
             &["list"],
         ),
+        rule(
+            "Counts the kube-apiservers by the Leases that they renew in kube-system: behind one \
+             address there may be several, which have to be asked in another way. Their names are \
+             not known beforehand, and no Role grants it, for the same reason.",
+            "coordination.k8s.io",
+            &["leases"],
+            &["list"],
+        ),
     ]
 }
 

@@ -2,8 +2,10 @@
 //!
 //! Watch caches, discovery and old handlers belong to one kube-apiserver, so what has to hold
 //! everywhere is asked everywhere. The addresses are the endpoints of the Service
-//! `default/kubernetes`; where they cannot be reached (a managed control plane behind one address)
-//! the configured address stands in, and [`Endpoints::direct`] is false.
+//! `default/kubernetes`. Of a managed control plane this is often one address, with several
+//! kube-apiservers behind it: that they are more is told by their Leases. Where there are fewer
+//! addresses than kube-apiservers, or one cannot be reached, the configured address stands in, and
+//! [`Endpoints::direct`] is false.
 
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::ListParams;
 
+use super::identities;
 use super::wire::{Wire, WireError};
 
 /// The name that every kube-apiserver's certificate carries.
@@ -19,7 +22,7 @@ const SERVER_NAME: &str = "kubernetes.default.svc";
 /// Longest time for the first answer of an address.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Connections that stand in for unknown kube-apiservers behind one address.
-pub const INDIRECT_CONNECTIONS: usize = 5;
+pub const INDIRECT_CONNECTIONS: u32 = 5;
 
 /// The reason why the addresses are not known.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +38,9 @@ pub enum EndpointsError {
     /// The addresses cannot be listed.
     #[error("cannot list the EndpointSlices of the Service default/kubernetes: {0}")]
     List(#[source] Box<kube::Error>),
+    /// The Leases cannot be listed.
+    #[error("cannot list the Leases of the kube-apiservers in the namespace kube-system: {0}")]
+    Leases(#[source] Box<kube::Error>),
     /// No address answers.
     #[error(transparent)]
     Wire(#[from] WireError),
@@ -52,10 +58,12 @@ pub struct Endpoint {
 /// The kube-apiservers of a cluster.
 #[derive(Clone)]
 pub struct Endpoints {
-    /// All of them; at least one.
+    /// All of them, or connections to the one address that they are behind; at least one.
     pub all: Vec<Endpoint>,
     /// True when `all` are really the single kube-apiservers.
     pub direct: bool,
+    /// The number of kube-apiservers that renew their Lease; 0 where it is not known.
+    pub alive: usize,
 }
 
 /// Returns a client that does not try again on its own: retries are decided where they are safe.
@@ -71,27 +79,60 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, EndpointsError> 
     })
 }
 
+/// Returns requests to the configured address, on connections of their own.
+///
+/// # Errors
+/// [`EndpointsError::Client`].
+pub fn connect(config: &kube::Config) -> Result<Wire, EndpointsError> {
+    client(config.clone()).map(Wire::new)
+}
+
 /// Finds the kube-apiservers and opens a connection to each.
 ///
 /// # Errors
 /// See [`EndpointsError`]; addresses that do not answer are not an error, see [`Endpoints`].
 pub async fn discover(config: &kube::Config) -> Result<Endpoints, EndpointsError> {
     let own = client(config.clone())?;
-    let slices: Api<EndpointSlice> = Api::namespaced(own, "default");
+    let slices: Api<EndpointSlice> = Api::namespaced(own.clone(), "default");
     let params = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
     let slices = slices
         .list(&params)
         .await
         .map_err(|e| EndpointsError::List(Box::new(e)))?;
     let addresses = addresses(&slices.items);
-    if let Some(all) = direct(config, &addresses).await? {
-        return Ok(Endpoints { all, direct: true });
+    // After the addresses: a kube-apiserver that starts in between is counted and has none.
+    let alive = identities::count(&own)
+        .await
+        .map_err(|e| EndpointsError::Leases(Box::new(e)))?;
+    let known = if may_be_all(&addresses, alive) {
+        direct(config, &addresses).await?
+    } else {
+        tracing::info!(
+            ?addresses,
+            alive,
+            "not every kube-apiserver has an address of its own"
+        );
+        None
+    };
+    if let Some(all) = known {
+        return Ok(Endpoints {
+            all,
+            direct: true,
+            alive,
+        });
     }
-    let indirect = indirect(config).await?;
     Ok(Endpoints {
-        all: indirect,
+        all: indirect(config).await?,
         direct: false,
+        alive,
     })
+}
+
+/// Returns whether these can be the addresses of all kube-apiservers, of which `alive` renew their
+/// Lease. Each may have an address of IPv4 and another of IPv6.
+fn may_be_all(addresses: &[String], alive: usize) -> bool {
+    let six = addresses.iter().filter(|a| a.starts_with('[')).count();
+    six.max(addresses.len() - six) >= alive
 }
 
 /// Returns endpoints for all addresses, or none when one of them does not answer.
@@ -121,11 +162,14 @@ async fn direct(
     Ok((!all.is_empty()).then_some(all))
 }
 
-/// Opens several connections to the one configured address.
-async fn indirect(config: &kube::Config) -> Result<Vec<Endpoint>, EndpointsError> {
+/// Opens several new connections to the one configured address.
+///
+/// # Errors
+/// See [`EndpointsError`].
+pub async fn indirect(config: &kube::Config) -> Result<Vec<Endpoint>, EndpointsError> {
     let mut all = Vec::new();
     for n in 0..INDIRECT_CONNECTIONS {
-        let wire = Wire::new(client(config.clone())?);
+        let wire = connect(config)?;
         answers(&wire).await?;
         all.push(Endpoint {
             address: format!("{}#{n}", config.cluster_url),
@@ -182,9 +226,29 @@ fn addresses(slices: &[EndpointSlice]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+
+    #[rstest]
+    #[case::no_lease_is_known(&["10.0.0.1:6443"], 0, true)]
+    #[case::one_of_each(&["10.0.0.1:6443"], 1, true)]
+    #[case::a_load_balancer(&["10.0.0.1:443"], 3, false)]
+    #[case::one_of_three_is_not_named(&["10.0.0.1:6443", "10.0.0.2:6443"], 3, false)]
+    #[case::one_has_no_lease_yet(&["10.0.0.1:6443", "10.0.0.2:6443"], 1, true)]
+    #[case::two_of_both_families(
+        &["10.0.0.1:6443", "10.0.0.2:6443", "[fd00::1]:6443", "[fd00::2]:6443"], 2, true)]
+    #[case::a_load_balancer_of_both_families(&["10.0.0.1:443", "[fd00::1]:443"], 2, false)]
+    #[case::nothing_is_named(&[], 1, false)]
+    fn addresses_are_those_of_all_where_there_are_as_many_as_leases(
+        #[case] addresses: &[&str],
+        #[case] alive: usize,
+        #[case] expected: bool,
+    ) {
+        let addresses: Vec<String> = addresses.iter().map(|a| (*a).to_owned()).collect();
+        assert_eq!(may_be_all(&addresses, alive), expected);
+    }
 
     #[test]
     fn addresses_are_those_of_ready_endpoints() {

@@ -28,9 +28,9 @@ const DRAINED_WITHIN: Duration = Duration::from_secs(25);
 /// The distance by which the floor is raised in that case: an old watch may still hand out versions
 /// that etcd reaches meanwhile, and there is no bound on how long.
 const LATE_MARGIN: u64 = 1_000_000;
-/// The distance by which the floor is raised where nothing tells when the old watches ended. They
-/// end a second after the door opens, two minutes at most; few clusters write so much in that time,
-/// and the way back can still burn so many revisions.
+/// The distance by which the floor is raised where nothing tells when the old watches ended, or not
+/// at every kube-apiserver. They end a second after the door opens, two minutes at most; few clusters
+/// write so much in that time, and the way back can still burn so many revisions.
 pub const UNSEEN_MARGIN: u64 = 10_000;
 
 /// A watch beside a mirror's, which is read at once. A kube-apiserver that ends a watch drops what

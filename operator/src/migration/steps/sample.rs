@@ -144,6 +144,7 @@ mod tests {
                     wire: wire.clone(),
                 }],
                 direct: true,
+                alive: 1,
             },
             control: Control::new(wire),
             page_size: 10,

@@ -31,8 +31,8 @@ pub use self::error::BackError;
 use self::writers::check;
 use super::writeback::{Account, Writer};
 use crate::migration::cluster::door::{self, Opened};
-use crate::migration::cluster::endpoints::{self, Endpoints};
-use crate::migration::cluster::{operations, revisions};
+use crate::migration::cluster::endpoints::{self, Endpoints, INDIRECT_CONNECTIONS};
+use crate::migration::cluster::{behind, operations, revisions};
 use crate::migration::context::Cx;
 use crate::migration::observe::origin;
 use crate::migration::observe::state::{Observed, Resource};
@@ -164,7 +164,7 @@ impl<'a> Back<'a> {
             "waiting until the kube-apiservers have filled their caches of the CRDs"
                 .clone_into(&mut status.message);
         });
-        door::await_cached(cx, o, &self.endpoints.all, &token).await?;
+        self.await_cached(&token).await?;
         // Each version has a cache of its own. That of the door answers; those of the public ones
         // cannot be asked while our server is in charge, and are given as long again.
         tokio::time::sleep(begun.elapsed().clamp(CACHES.0, CACHES.1)).await;
@@ -174,6 +174,23 @@ impl<'a> Back<'a> {
             opened,
             resumed: 0,
         })
+    }
+
+    /// Waits until the doors that were opened for `token` answer from their caches everywhere. A
+    /// kube-apiserver fills them when it is first asked: behind one address, further connections
+    /// reach those that the first have not reached, or else clients would get 410 there.
+    async fn await_cached(&self, token: &str) -> Result<(), BackError> {
+        let (cx, o) = (self.cx, self.o);
+        door::await_cached(cx, o, &self.endpoints.all, token).await?;
+        if self.endpoints.direct {
+            return Ok(());
+        }
+        let wanted = behind::connections(self.endpoints.alive);
+        for _ in 1..wanted.div_ceil(INDIRECT_CONNECTIONS) {
+            let others = endpoints::indirect(&cx.deps.config).await?;
+            door::await_cached(cx, o, &others, token).await?;
+        }
+        Ok(())
     }
 
     /// Writes everything that differs, while the server serves.

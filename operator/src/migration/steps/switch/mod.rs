@@ -20,7 +20,7 @@ use super::{catch_up, drain, settle};
 use crate::apiservice::{ETCD_BYTES, SWITCHED_AT};
 use crate::migration::cluster::endpoints::{self, Endpoints, EndpointsError};
 use crate::migration::cluster::wire::{Wire, WireError};
-use crate::migration::cluster::{door, operations, revisions};
+use crate::migration::cluster::{behind, door, operations, revisions};
 use crate::migration::context::Cx;
 use crate::migration::observe::origin::{self, OriginError};
 use crate::migration::observe::state::Observed;
@@ -34,11 +34,6 @@ const CONFIRM: Duration = Duration::from_secs(20);
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Pause between two questions.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The number of confirmations in a row where the kube-apiservers hide behind one address, each on
-/// a new connection, spread over [`INDIRECT_SPAN`].
-const INDIRECT_CONFIRMATIONS: u32 = 20;
-/// The time over which [`INDIRECT_CONFIRMATIONS`] are spread.
-const INDIRECT_SPAN: Duration = Duration::from_secs(3);
 
 /// The reason why watches are lost where the switch is given up after the drain.
 pub(super) const TAKEN_AWAY: &str =
@@ -225,7 +220,7 @@ pub async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(),
         async move {
             let path = format!("/apis/{}/{}", cx.target.group, v.name);
             if !endpoints.direct {
-                return confirm_indirect(cx, &path, &v.name).await;
+                return confirm_indirect(cx, &path, &v.name, endpoints.alive).await;
             }
             let all = endpoints
                 .all
@@ -265,29 +260,26 @@ async fn confirm_at(
     }
 }
 
-/// Does the same behind one address.
-async fn confirm_indirect(cx: &Cx, path: &str, version: &str) -> Result<(), SwitchError> {
-    let deadline = Instant::now() + CONFIRM;
-    let mut confirmed = 0;
-    loop {
-        let is_over = Instant::now() >= deadline;
-        let wire = Wire::new(endpoints::client(cx.deps.config.clone())?);
+/// Does the same behind one address, where `alive` kube-apiservers are known; see [`behind`].
+async fn confirm_indirect(
+    cx: &Cx,
+    path: &str,
+    version: &str,
+    alive: usize,
+) -> Result<(), SwitchError> {
+    let config = &cx.deps.config;
+    let ask = || async move {
+        let wire = endpoints::connect(config)?;
         let answer = tokio::time::timeout(Duration::from_secs(2), wire.get(path)).await;
-        confirmed = match answer {
-            Ok(Ok(reply)) if reply.is_ours() => confirmed + 1,
-            _ => 0,
-        };
-        if confirmed >= INDIRECT_CONFIRMATIONS {
-            return Ok(());
-        }
-        if is_over && confirmed == 0 {
-            return Err(SwitchError::NotConfirmed {
-                version: version.to_owned(),
-                endpoint: cx.deps.config.cluster_url.to_string(),
-            });
-        }
-        tokio::time::sleep(INDIRECT_SPAN / INDIRECT_CONFIRMATIONS).await;
+        Ok::<_, EndpointsError>(matches!(answer, Ok(Ok(reply)) if reply.is_ours()))
+    };
+    if behind::confirmed(alive, CONFIRM, ask).await? {
+        return Ok(());
     }
+    Err(SwitchError::NotConfirmed {
+        version: version.to_owned(),
+        endpoint: config.cluster_url.to_string(),
+    })
 }
 
 /// 4e: raises the floor above etcd's revision and opens the gates.
@@ -297,7 +289,13 @@ async fn open(
     endpoints: &Endpoints,
     margin: u64,
 ) -> Result<(), SwitchError> {
-    let floor = revisions::newest(endpoints).await? + margin;
+    // No probe shows when the watches end at a kube-apiserver that is behind the address of others.
+    let unseen = if endpoints.direct {
+        0
+    } else {
+        drain::UNSEEN_MARGIN
+    };
+    let floor = revisions::newest(endpoints).await? + margin.max(unseen);
     let closed: Vec<_> = o
         .resources
         .iter()

@@ -53,6 +53,7 @@ fn source() -> (Source, Told) {
         endpoints: Endpoints {
             all: Vec::new(),
             direct: true,
+            alive: 1,
         },
         control: Control::new(Wire::new(client)),
         page_size: 250,
