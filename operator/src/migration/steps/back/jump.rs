@@ -12,15 +12,19 @@ use crate::migration::steps::writeback::Writer;
 /// The number of times that the caches begin anew because clients have written more, and that the
 /// counter jumps.
 const ATTEMPTS: u32 = 5;
-/// Changes that may be left for the hold.
+/// Changes that may be left for the hold, and those with which requests are not held at all: they
+/// would wait for nothing.
 const REST: usize = 100;
+const TOO_MANY: usize = 10 * REST;
 /// Changes that may wait for the next pass; fewer are not worth another one.
 const FEW: usize = 50;
 /// Most passes before the jump. Each is as long as what was written during the one before, so they
 /// grow shorter unless etcd takes writes more slowly than we do.
 const PASSES: u32 = 20;
-/// The distance of the jump beyond what is known to be written, for what others write to etcd.
+/// The distance of the first jump beyond what is known to be written, for what others write to etcd,
+/// and how much longer each further one is.
 const MARGIN: u64 = 200;
+const LONGER: u64 = 4;
 
 impl Back<'_> {
     /// Writes until little is left, then lets the counter jump above it, and etcd follow. If much
@@ -45,21 +49,27 @@ impl Back<'_> {
             room *= 2;
         }
         doors.resumed = resumed(writers);
+        let mut margin = MARGIN;
         for _ in 0..ATTEMPTS {
-            self.jump_once(writers).await?;
-            if waiting(writers) <= REST {
+            let landed = self.jump_once(writers, margin).await?;
+            if landed && waiting(writers) <= REST {
                 return Ok(());
             }
+            margin *= LONGER;
         }
-        Ok(())
+        Err(BackError::Outgrown)
     }
 
     /// Lets the counter jump above all that is known to be written, writes it, and lets etcd
-    /// follow.
-    async fn jump_once(&self, writers: &mut [Writer<'_>]) -> Result<(), BackError> {
+    /// follow. Returns false where etcd has outgrown the jump.
+    async fn jump_once(
+        &self,
+        writers: &mut [Writer<'_>],
+        margin: u64,
+    ) -> Result<bool, BackError> {
         let revision = revisions::newest(self.endpoints).await?;
         let known = self.counter().await?.max(revision);
-        let goal = known + MARGIN + 2 * waiting(writers) as u64;
+        let goal = known + margin + 2 * waiting(writers) as u64;
         for writer in writers.iter() {
             writer.cut(goal);
         }
@@ -67,12 +77,13 @@ impl Back<'_> {
         let each = writers.iter_mut().map(|w| w.pass_before_cut(goal, FOLLOW));
         total(try_join_all(each).await?)?;
         if revisions::newest(self.endpoints).await? > goal {
-            return Err(BackError::Outgrown);
+            return Ok(false);
         }
         // What clients write meanwhile is little against what is burnt.
         self.raise_revision(goal).await?;
         let counter = self.counter().await?;
-        self.raise_revision(counter).await
+        self.raise_revision(counter).await?;
+        Ok(true)
     }
 
     /// Makes passes until few changes are left.
