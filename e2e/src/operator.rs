@@ -8,6 +8,7 @@ use kube::runtime::events::Reporter;
 use kube::{Client, Config};
 use reports_server_operator::controller::{self, ServiceAccountRef};
 use reports_server_operator::events::Publisher;
+use reports_server_operator::leader::Term;
 use reports_server_operator::metrics::Metrics;
 use reports_server_operator::migration::{Deps, HoldLock, Supervisor};
 use tokio::task::JoinHandle;
@@ -52,6 +53,8 @@ impl Operator {
         let supervisor = Supervisor::new(Deps {
             client: client.clone(),
             config,
+            // It takes part in no election.
+            term: Term::endless(),
             reporter,
             metrics: metrics.migration.clone(),
             hold_lock: HoldLock::default(),

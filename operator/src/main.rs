@@ -16,7 +16,7 @@ use reports_server_operator::controller::{self, ServiceAccountRef};
 use reports_server_operator::database::managed;
 use reports_server_operator::events::Publisher;
 use reports_server_operator::http::{Access, Certificates, Endpoints, Secure, Settings};
-use reports_server_operator::leader::{self, Candidate};
+use reports_server_operator::leader::{self, Candidate, Term};
 use reports_server_operator::logs::LogLevel;
 use reports_server_operator::metrics::Metrics;
 use reports_server_operator::migration::{Deps, HoldLock, Supervisor};
@@ -267,8 +267,12 @@ impl Operator {
         election.holding = Some(self.hold_lock.watch());
         let Candidate {
             mut leading,
+            term,
             mut task,
         } = leader::campaign(self.client.clone(), election, release.clone());
+        // The election goes on with a client that writes at any time.
+        let client = term.client(self.config.clone());
+        let client = client.context("cannot build a client")?;
         tokio::select! {
             won = leading.wait_for(|leading| *leading) => {
                 won.map(|_| ()).context("the election ended")?;
@@ -280,7 +284,8 @@ impl Operator {
         }
         let (stop, metrics) = (self.stop.clone(), self.metrics.clone());
         metrics.leading(true);
-        let mut work = tokio::spawn(self.work(identity));
+        let leader = Self { client, ..self };
+        let mut work = tokio::spawn(leader.work(identity, term));
         let overdue = async {
             stop.cancelled().await;
             tokio::time::sleep(GRACE).await;
@@ -307,8 +312,9 @@ impl Operator {
         Ok(())
     }
 
-    /// Reconciles until a signal. The migrations end with the supervisor, at the latest.
-    async fn work(self, identity: String) {
+    /// Reconciles until a signal, and writes within `term`. The migrations end with the supervisor, at
+    /// the latest.
+    async fn work(self, identity: String, term: Term) {
         let reporter = Reporter {
             controller: names::REPORTING_CONTROLLER.to_owned(),
             instance: Some(identity),
@@ -321,6 +327,7 @@ impl Operator {
         let supervisor = Supervisor::new(Deps {
             client: self.client.clone(),
             config: self.config,
+            term,
             reporter,
             metrics: self.metrics.migration.clone(),
             hold_lock: self.hold_lock,

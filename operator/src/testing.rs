@@ -6,7 +6,10 @@ use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
+use tower::Layer;
 use tower_test::mock::{Handle, SendResponse};
+
+use crate::leader::Term;
 
 /// Longest wait for a request; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,6 +32,13 @@ pub struct Received {
 pub fn pair() -> (Client, Server) {
     let (service, handle) = tower_test::mock::pair::<Request<Body>, Response<Body>>();
     (Client::new(service, "default"), Server(handle))
+}
+
+/// Returns a client that writes within `term`, and the server it talks to.
+pub fn pair_within(term: &Term) -> (Client, Server) {
+    let (service, handle) = tower_test::mock::pair::<Request<Body>, Response<Body>>();
+    let client = Client::new(term.layer().layer(service), "default");
+    (client, Server(handle))
 }
 
 impl Server {

@@ -22,6 +22,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::events::Reporter;
 use prometheus_client::registry::Registry;
 use reports_server_operator::apiservice::ServiceRef;
+use reports_server_operator::leader::Term;
 use reports_server_operator::migration::{
     Deps, GroupStatus, GroupTarget, HoldLock, Metrics, Owner, Predecessor, PredecessorDatabase,
     Settings, Supervisor, Workload,
@@ -131,6 +132,8 @@ async fn main() -> anyhow::Result<()> {
         reporter: Reporter::from("migrate"),
         client,
         config,
+        // There is no Lease.
+        term: Term::endless(),
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
         hold_lock: HoldLock::default(),
         namespace: "default".to_owned(),

@@ -1,24 +1,32 @@
 //! Two operators, as they are installed: whatever becomes of the one that leads, the other goes on, and
 //! one that comes back does nothing. Both leave their only node when it is drained.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::common::{options, say};
 use crds::names;
-use e2e::takeover::{NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, is_ready};
+use crds::v1alpha1::status::MigrationPhase;
+use e2e::takeover::{NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover, all_groups, is_ready};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams};
 use serde_json::json;
 use testcluster::Signal;
 use testcluster::network::NODE_NAME;
-use testreports::Input;
+use testreports::{Input, ReportKind};
 use tokio::time::Instant;
 
 const LIMIT: Duration = Duration::from_mins(5);
 const REPORTS: usize = 100;
+/// As many as take a leader seconds to write back one after the other.
+const MANY: usize = 1_500;
+/// Copies in etcd from which on a way back is under way.
+const BEGUN: u64 = 50;
 const PAUSE: Duration = Duration::from_millis(200);
+/// Pause between two looks at what lasts for seconds.
+const SHORT_PAUSE: Duration = Duration::from_millis(20);
 /// Longest time until another operator leads when the first says nothing any more: the Lease, which is
 /// renewed and looked at every two seconds, and some seconds on a machine that is busy.
 const EXPIRED: Duration = Duration::from_secs(25);
@@ -43,8 +51,8 @@ struct Children {
 }
 
 impl Ground {
-    async fn start() -> Self {
-        let options = options(Input::Generated { seed: 29 }, REPORTS);
+    async fn start(reports: usize) -> Self {
+        let options = options(Input::Generated { seed: 29 }, reports);
         let line = Takeover::prepare(options, say).await.unwrap();
         line.install_operator().await.unwrap();
         line.apply().await.unwrap();
@@ -137,6 +145,78 @@ impl Ground {
         counts.next().unwrap_or(0)
     }
 
+    /// Waits until the operator of this pod, which was restarted so often before, has ended.
+    async fn ends(&self, pod: &str, restarts: i32) {
+        let ended = async {
+            while self.restarts(pod).await == restarts {
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        let ended = tokio::time::timeout(LIMIT, ended).await;
+        ended.expect("one that has lost the Lease ends");
+    }
+
+    /// Lets operators stand still for longer than the kubelet otherwise allows.
+    async fn be_patient(&self) {
+        let deployment = format!("deployment/{OPERATOR}");
+        let path = "/spec/template/spec/containers/0/livenessProbe/failureThreshold";
+        let patch = json!([{"op": "add", "path": path, "value": 100}]).to_string();
+        let change = ["patch", &deployment, "--type=json", "--patch", &patch];
+        let arguments = [&["-n", OPERATOR_NAMESPACE][..], &change].concat();
+        self.line.cluster.kubectl(arguments).await.unwrap();
+        self.both_are_ready().await;
+    }
+
+    /// Returns the number of policy reports in etcd.
+    async fn copies(&self) -> u64 {
+        let kind = ReportKind::PolicyReport;
+        let prefix = format!("/registry/{}/{}/", kind.group(), kind.plural());
+        self.line.cluster.etcd_count(&prefix).await.unwrap()
+    }
+
+    /// Waits until so many policy reports are in etcd.
+    async fn copies_are_made(&self, count: u64) {
+        let made = async {
+            while self.copies().await < count {
+                tokio::time::sleep(SHORT_PAUSE).await;
+            }
+        };
+        let made = tokio::time::timeout(LIMIT, made).await;
+        made.expect("the way back begins");
+    }
+
+    /// Sets the number of copies that are written at the same time, and the largest page.
+    async fn write_back_by(&self, concurrency: u32) {
+        let migration = json!({"concurrency": concurrency, "pageSize": 1000});
+        let members = json!({"migration": migration});
+        self.line.patch_spec(members).await.unwrap();
+    }
+
+    /// Waits until the CRDs serve all groups.
+    async fn is_given_back(&self) {
+        let done = |phase: MigrationPhase| phase == MigrationPhase::RolledBack;
+        self.line
+            .follow("the way back", LIMIT, |server| all_groups(server, done))
+            .await
+            .unwrap();
+    }
+
+    /// Deletes all policy reports.
+    async fn delete_reports(&self) {
+        let resource = ReportKind::PolicyReport.api_resource();
+        let all: Api<DynamicObject> = Api::all_with(self.line.client.clone(), &resource);
+        let found = all.list(&ListParams::default()).await.unwrap().items;
+        let namespaces = found.into_iter().filter_map(|one| one.metadata.namespace);
+        for namespace in namespaces.collect::<BTreeSet<_>>() {
+            let client = self.line.client.clone();
+            let api: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &resource);
+            api.delete_collection(&DeleteParams::default(), &ListParams::default())
+                .await
+                .unwrap();
+        }
+        assert_eq!(self.copies().await, 0);
+    }
+
     async fn children(&self) -> Children {
         let client = || self.line.client.clone();
         let deployments: Api<Deployment> = Api::namespaced(client(), TARGET_NAMESPACE);
@@ -156,7 +236,7 @@ impl Ground {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_becomes_of_the_leader_the_other_goes_on() {
-    let ground = Ground::start().await;
+    let ground = Ground::start(REPORTS).await;
     ground.both_are_ready().await;
     Box::pin(they_have_the_priority_of_the_system(&ground)).await;
     let witness = ground.line.witness().await.unwrap();
@@ -194,13 +274,7 @@ async fn one_that_stands_still_does_nothing_when_it_wakes(ground: &Ground) {
     let before = ground.children().await;
     assert_eq!(before.leader.as_ref(), Some(&new));
     ground.signal(&old, Signal::Cont).await;
-    let ended = async {
-        while ground.restarts(&old).await == restarts {
-            tokio::time::sleep(PAUSE).await;
-        }
-    };
-    let ended = tokio::time::timeout(LIMIT, ended).await;
-    ended.expect("one that has lost the Lease ends");
+    ground.ends(&old, restarts).await;
     ground.both_are_ready().await;
     assert_eq!(ground.children().await, before);
 }
@@ -248,4 +322,41 @@ async fn with_a_budget_one_operator_leaves_it(ground: &Ground) {
     ground.line.scale_operator(2).await.unwrap();
     ground.both_are_ready().await;
     ground.goes_on("Debug").await;
+}
+
+/// It wakes with copies before it that it was about to make. The way back has ended since, and a client
+/// has deleted their reports.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_wakes_after_the_way_back_undoes_no_deletion() {
+    let ground = Ground::start(MANY).await;
+    ground.be_patient().await;
+    let all = ground.copies().await;
+    ground.line.prune(LIMIT).await.unwrap();
+    assert_eq!(ground.copies().await, 0);
+    // One after the other: many are left to be made when the leader stands still.
+    ground.write_back_by(1).await;
+    ground.line.set_owner("CRD").await.unwrap();
+    let old = ground.leader().await;
+    let restarts = ground.restarts(&old).await;
+    ground.copies_are_made(BEGUN).await;
+    ground.signal(&old, Signal::Stop).await;
+    let made = ground.copies().await;
+    assert!(
+        made < all,
+        "all {all} were made before the leader stood still"
+    );
+    ground.write_back_by(16).await;
+    ground.another_leads(&old, EXPIRED).await;
+    ground.is_given_back().await;
+    assert_eq!(ground.copies().await, all);
+    ground.delete_reports().await;
+    assert_eq!(ground.restarts(&old).await, restarts, "it was replaced");
+    ground.signal(&old, Signal::Cont).await;
+    ground.ends(&old, restarts).await;
+    ground.both_are_ready().await;
+    assert_eq!(
+        ground.copies().await,
+        0,
+        "a report that was deleted is back"
+    );
 }

@@ -4,6 +4,11 @@
 //! takes the Lease only after it has itself seen the record unchanged for the record's
 //! `leaseDurationSeconds`. Every write carries the `resourceVersion` that was read, so of two
 //! candidates that find the Lease free one gets a conflict.
+//!
+//! A leader that stood still does not know yet that others have waited for long enough. So it has a
+//! [`Term`], and a client of that term sends no write once it is over.
+
+mod term;
 
 use std::time::Duration;
 
@@ -17,6 +22,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+
+use self::term::Moment;
+pub use self::term::{Expired, Term};
 
 /// The reason why the leadership ended.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +122,8 @@ impl Config {
 pub struct Candidate {
     /// True while this process leads.
     pub leading: watch::Receiver<bool>,
+    /// The time for which it may write as the leader.
+    pub term: Term,
     /// The task of the candidate. It ends with [`Error::Lost`] when the leadership is lost, with
     /// `Ok` after a release.
     pub task: JoinHandle<Result<(), Error>>,
@@ -125,13 +135,16 @@ pub struct Candidate {
 pub fn campaign(client: Client, config: Config, release: CancellationToken) -> Candidate {
     let (tx, leading) = watch::channel(false);
     let api = Api::namespaced(client, &config.namespace);
+    let term = Term::over();
     let elector = Elector {
         api,
         config,
         observed: None,
+        term: term.clone(),
     };
     Candidate {
         leading,
+        term,
         task: tokio::spawn(elector.run(tx, release)),
     }
 }
@@ -147,6 +160,7 @@ struct Elector {
     api: Api<Lease>,
     config: Config,
     observed: Option<Observed>,
+    term: Term,
 }
 
 impl Elector {
@@ -159,31 +173,36 @@ impl Elector {
         let mut end: Option<Instant> = None;
         loop {
             let times = self.config.times();
+            // The same by two clocks: that of the timers stands still while the machine sleeps.
+            let by = Moment::after(times.renew_deadline);
             let next = Instant::now() + times.renew_deadline;
             match self.try_acquire_or_renew(times, end.unwrap_or(next)).await {
                 Ok(true) => {
+                    self.term.renew(by);
                     if end.replace(next).is_none() {
                         info!(identity = %self.config.identity, "leading");
                         leading.send_replace(true);
                     }
                 }
                 // Somebody else holds it: what we held is gone at once, not after the deadline.
-                Ok(false) if end.is_some() => return lost(&leading, times),
+                Ok(false) if end.is_some() => return self.lost(&leading, times),
                 Ok(false) => {}
                 Err(error) => {
                     warn!(%error, "the Lease could not be read or written; trying again");
                     // It may have been written all the same, for a shorter time than before.
                     end = end.map(|end| end.min(next));
+                    self.term.shorten(by);
                 }
             }
             let now = Instant::now();
             if end.is_some_and(|end| end <= now) {
-                return lost(&leading, times);
+                return self.lost(&leading, times);
             }
             let retry = now + times.retry_period;
             tokio::select! {
                 () = release.cancelled() => {
                     leading.send_replace(false);
+                    self.term.end();
                     if end.is_some() {
                         self.release().await;
                     }
@@ -266,6 +285,13 @@ impl Elector {
         true
     }
 
+    /// Tells that this candidate does not lead any more.
+    fn lost(&self, leading: &watch::Sender<bool>, times: Times) -> Result<(), Error> {
+        self.term.end();
+        leading.send_replace(false);
+        Err(Error::Lost(times.renew_deadline))
+    }
+
     async fn release(&mut self) {
         let Some(Observed { lease, .. }) = self.observed.take() else {
             return;
@@ -296,12 +322,6 @@ fn may_claim(record: Option<&LeaseSpec>, identity: &str, unchanged: Duration) ->
     }
     let seconds = u64::try_from(record.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
     unchanged >= Duration::from_secs(seconds)
-}
-
-/// Tells that this candidate does not lead any more.
-fn lost(leading: &watch::Sender<bool>, times: Times) -> Result<(), Error> {
-    leading.send_replace(false);
-    Err(Error::Lost(times.renew_deadline))
 }
 
 /// Returns the record with `identity` as holder, renewed at `now`.

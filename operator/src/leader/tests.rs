@@ -90,8 +90,10 @@ async fn leads_after_creating_the_lease_and_releases_it_on_request() {
     assert_eq!(create.method, "POST");
     assert_eq!(create.body["spec"]["holderIdentity"], "me");
     release.cancel();
+    assert!(candidate.term.is_over(), "it leads already");
     create.answer(201, &lease("1", "me"));
     let give_up = server.next().await;
+    assert!(candidate.term.is_over(), "it writes when it gives up");
     assert_eq!(give_up.method, "PUT");
     assert_eq!(give_up.body["spec"]["holderIdentity"], "");
     assert_eq!(give_up.body["metadata"]["resourceVersion"], "1");
@@ -135,6 +137,7 @@ async fn stops_leading_when_renewals_fail_for_the_deadline() {
     let ended = tokio::time::timeout(Duration::from_secs(10), &mut candidate.task).await;
     assert!(matches!(ended.unwrap().unwrap(), Err(Error::Lost(_))));
     assert!(!*candidate.leading.borrow());
+    assert!(candidate.term.is_over());
     refuse.abort();
 }
 
@@ -143,10 +146,13 @@ async fn stops_leading_when_renewals_fail_for_the_deadline() {
 async fn an_attempt_that_begins_late_does_not_prolong_the_term() {
     let (client, mut server) = pair();
     let config = Config::new("ns", "lease", "me");
-    let Candidate { leading: _, task } = campaign(client, config, CancellationToken::new());
+    let Candidate { term, task, .. } = campaign(client, config, CancellationToken::new());
     server.next().await.answer(200, &lease("1", ""));
     let began = Instant::now();
     server.next().await.answer(200, &lease("2", "me"));
+    let renewal = server.next().await;
+    assert!(!term.is_over());
+    renewal.refuse(500, "InternalError");
     while began.elapsed() < Duration::from_secs(5) {
         server.next().await.refuse(500, "InternalError");
     }
@@ -154,8 +160,9 @@ async fn an_attempt_that_begins_late_does_not_prolong_the_term() {
     let _unanswered = server.next().await;
     let ended = task.await.unwrap();
     assert!(matches!(ended, Err(Error::Lost(_))));
-    let term = began.elapsed();
-    assert!(term <= Duration::from_millis(10_100), "{term:?}");
+    assert!(term.is_over());
+    let led = began.elapsed();
+    assert!(led <= Duration::from_millis(10_100), "{led:?}");
 }
 
 /// The record in the cluster says for how long others wait, whatever holds from now on.
@@ -167,7 +174,7 @@ async fn a_short_lease_stays_short_until_a_longer_one_is_written() {
         holding: Some(holding),
         ..Config::new("ns", "lease", "me")
     };
-    let Candidate { leading: _, task } = campaign(client, config, CancellationToken::new());
+    let Candidate { task, .. } = campaign(client, config, CancellationToken::new());
     server.next().await.answer(200, &lease("1", ""));
     let began = Instant::now();
     let take = server.next().await;

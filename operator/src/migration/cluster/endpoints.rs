@@ -16,6 +16,8 @@ use kube::api::ListParams;
 
 use super::identities;
 use super::wire::{Wire, WireError};
+use crate::leader::Term;
+use crate::migration::context::deps::Deps;
 
 /// The name that every kube-apiserver's certificate carries.
 const SERVER_NAME: &str = "kubernetes.default.svc";
@@ -66,33 +68,35 @@ pub struct Endpoints {
     pub alive: usize,
 }
 
-/// Returns a client that does not try again on its own: retries are decided where they are safe.
+/// Returns a client that does not try again on its own: retries are decided where they are safe,
+/// and each is within `term`.
 ///
 /// # Errors
 /// [`EndpointsError::Client`].
-pub fn client(mut config: kube::Config) -> Result<kube::Client, EndpointsError> {
+pub fn client(mut config: kube::Config, term: &Term) -> Result<kube::Client, EndpointsError> {
     config.default_retry = false;
     let address = config.cluster_url.to_string();
-    kube::Client::try_from(config).map_err(|source| EndpointsError::Client {
-        address,
-        source: Box::new(source),
-    })
+    term.client(config)
+        .map_err(|source| EndpointsError::Client {
+            address,
+            source: Box::new(source),
+        })
 }
 
 /// Returns requests to the configured address, on connections of their own.
 ///
 /// # Errors
 /// [`EndpointsError::Client`].
-pub fn connect(config: &kube::Config) -> Result<Wire, EndpointsError> {
-    client(config.clone()).map(Wire::new)
+pub fn connect(deps: &Deps) -> Result<Wire, EndpointsError> {
+    client(deps.config.clone(), &deps.term).map(Wire::new)
 }
 
 /// Finds the kube-apiservers and opens a connection to each.
 ///
 /// # Errors
 /// See [`EndpointsError`]; addresses that do not answer are not an error, see [`Endpoints`].
-pub async fn discover(config: &kube::Config) -> Result<Endpoints, EndpointsError> {
-    let own = client(config.clone())?;
+pub async fn discover(deps: &Deps) -> Result<Endpoints, EndpointsError> {
+    let own = client(deps.config.clone(), &deps.term)?;
     let slices: Api<EndpointSlice> = Api::namespaced(own.clone(), "default");
     let params = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
     let slices = slices
@@ -105,7 +109,7 @@ pub async fn discover(config: &kube::Config) -> Result<Endpoints, EndpointsError
         .await
         .map_err(|e| EndpointsError::Leases(Box::new(e)))?;
     let known = if may_be_all(&addresses, alive) {
-        direct(config, &addresses).await?
+        direct(deps, &addresses).await?
     } else {
         tracing::info!(
             ?addresses,
@@ -122,7 +126,7 @@ pub async fn discover(config: &kube::Config) -> Result<Endpoints, EndpointsError
         });
     }
     Ok(Endpoints {
-        all: indirect(config).await?,
+        all: indirect(deps).await?,
         direct: false,
         alive,
     })
@@ -137,7 +141,7 @@ fn may_be_all(addresses: &[String], alive: usize) -> bool {
 
 /// Returns endpoints for all addresses, or none when one of them does not answer.
 async fn direct(
-    config: &kube::Config,
+    deps: &Deps,
     addresses: &[String],
 ) -> Result<Option<Vec<Endpoint>>, EndpointsError> {
     let mut all = Vec::new();
@@ -145,11 +149,11 @@ async fn direct(
         let Ok(url) = format!("https://{address}").parse::<Uri>() else {
             return Ok(None);
         };
-        let mut config = config.clone();
+        let mut config = deps.config.clone();
         config.cluster_url = url;
         config.tls_server_name = Some(SERVER_NAME.to_owned());
         config.proxy_url = None;
-        let wire = Wire::new(client(config)?);
+        let wire = Wire::new(client(config, &deps.term)?);
         if let Err(error) = answers(&wire).await {
             tracing::info!(address, %error, "kube-apiserver is not reachable by its own address");
             return Ok(None);
@@ -166,13 +170,13 @@ async fn direct(
 ///
 /// # Errors
 /// See [`EndpointsError`].
-pub async fn indirect(config: &kube::Config) -> Result<Vec<Endpoint>, EndpointsError> {
+pub async fn indirect(deps: &Deps) -> Result<Vec<Endpoint>, EndpointsError> {
     let mut all = Vec::new();
     for n in 0..INDIRECT_CONNECTIONS {
-        let wire = connect(config)?;
+        let wire = connect(deps)?;
         answers(&wire).await?;
         all.push(Endpoint {
-            address: format!("{}#{n}", config.cluster_url),
+            address: format!("{}#{n}", deps.config.cluster_url),
             wire,
         });
     }

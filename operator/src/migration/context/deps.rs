@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kube::runtime::events::Reporter;
 
 use super::hold_lock::HoldLock;
+use crate::leader::Term;
 use crate::migration::report::metrics::Metrics;
 
 /// The things that every task needs.
@@ -16,6 +17,8 @@ pub struct Deps {
     pub client: kube::Client,
     /// The configuration of `client`; the kube-apiservers are reached one by one with it.
     pub config: kube::Config,
+    /// The time for which the migration may write.
+    pub term: Term,
     /// The reporter of events about the `ReportsServer`.
     pub reporter: Reporter,
     /// Step metrics; see [`Metrics::register`].

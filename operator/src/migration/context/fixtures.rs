@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::Cx;
 use super::deps::Deps;
 use super::hold_lock::HoldLock;
+use crate::leader::Term;
 use crate::migration::plan::target::Owner;
 use crate::migration::plan::tests as states;
 use crate::migration::report::metrics::Metrics;
@@ -30,6 +31,7 @@ pub fn context(client: &Client) -> Cx {
     let deps = Deps {
         client: client.clone(),
         config: kube::Config::new("https://localhost".parse().unwrap()),
+        term: Term::endless(),
         reporter: Reporter::from("test"),
         metrics: Arc::new(Metrics::register(&mut Registry::default())),
         hold_lock: HoldLock::default(),

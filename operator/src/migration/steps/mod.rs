@@ -246,7 +246,7 @@ pub async fn act(cx: &Cx, o: &Observed, live: &mut Live, action: Action) -> Resu
             done => done?,
         },
         Action::Release => {
-            let endpoints = endpoints::discover(&cx.deps.config).await?;
+            let endpoints = endpoints::discover(&cx.deps).await?;
             back::release(cx, o, &endpoints).boxed().await?;
         }
     }
@@ -296,7 +296,7 @@ async fn register(cx: &Cx, o: &Observed) -> Result<(), ActError> {
         let forgotten = cx.notes.set(&key, None).await;
         forgotten.map_err(|e| ActError::Notes(Box::new(e)))?;
     }
-    let endpoints = endpoints::discover(&cx.deps.config).await?;
+    let endpoints = endpoints::discover(&cx.deps).await?;
     let mut revision = revisions::newest(&endpoints).await?;
     if o.any_ours() && o.resources.iter().all(|r| r.gate() != GateState::Open) {
         // The database that served it is lost.
@@ -397,6 +397,7 @@ async fn prune(cx: &Cx, o: &Observed) -> Result<(), ActError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leader::Expired;
 
     #[test]
     fn a_switch_goes_on_with_the_token_that_its_mirrors_import_with() {
@@ -409,6 +410,30 @@ mod tests {
             assert!(takes_fence(action, false));
         }
         assert!(takes_fence(Action::Back, false));
+    }
+
+    #[test]
+    fn an_attempt_that_ends_with_the_term_stalls_nothing() {
+        let expired = || WireError::Expired {
+            path: "/apis/g.io/legacy/reports".to_owned(),
+            source: Expired,
+        };
+        assert!(!expired().is_transient(), "it is not tried again");
+        let errors = [
+            ActError::from(BackError::from(expired())),
+            ActError::from(PruneError::from(expired())),
+            ActError::from(ImportError::from(expired())),
+            ActError::from(expired()),
+        ];
+        for error in errors {
+            let problem = error.problem();
+            assert!(!problem.stalled, "{problem:?}");
+            let said = problem
+                .message
+                .contains("has not renewed its Lease in time");
+            assert!(said, "{}", problem.message);
+            assert!(!error.is_of_the_server() && !error.is_of_the_door());
+        }
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub async fn run(cx: &Cx, o: &Observed) -> Result<Pruned, PruneError> {
         cx.journal.note(|report| report.prune_begins(copies));
         journal::save(cx).await;
         origin::note_pruning(cx).await?;
-        let endpoints = endpoints::discover(&cx.deps.config).await?;
+        let endpoints = endpoints::discover(&cx.deps).await?;
         door::open_beside(cx, o, &endpoints).await?;
         let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
         let mut progress = Progress {

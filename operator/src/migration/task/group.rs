@@ -56,7 +56,7 @@ pub(in crate::migration) async fn run(
     wake: Arc<Notify>,
 ) {
     let first = target.borrow_and_update().clone();
-    let client = match endpoints::client(deps.config.clone()) {
+    let client = match endpoints::client(deps.config.clone(), &deps.term) {
         Ok(client) => client,
         Err(error) => {
             // The configuration is that of the process; nothing but a restart changes it.

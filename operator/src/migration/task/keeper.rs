@@ -54,7 +54,7 @@ pub async fn run(
     wake: Arc<Notify>,
 ) {
     // The group's own task tells that there is no client.
-    let Ok(client) = endpoints::client(deps.config) else {
+    let Ok(client) = endpoints::client(deps.config, &deps.term) else {
         return;
     };
     let mut keeper = Keeper {

@@ -183,7 +183,7 @@ impl Live {
         for resource in o.leftovers() {
             mirror::reset(&cx.control, resource.name(), None).await?;
         }
-        let endpoints = endpoints::discover(&cx.deps.config).await?;
+        let endpoints = endpoints::discover(&cx.deps).await?;
         for (resource, version) in o.sources() {
             if self.running.contains_key(resource.name()) {
                 continue;

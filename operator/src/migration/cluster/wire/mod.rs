@@ -10,6 +10,8 @@ use kube::client::Body;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::leader::Expired;
+
 /// Longest time for the whole of one request that is not a watch. A request that meets a held
 /// gate waits up to 30 s at the server, so this must be longer.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(45);
@@ -48,6 +50,14 @@ pub enum WireError {
         path: String,
         /// The error of the client.
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The request is a write, and was not sent: this process may not lead any more.
+    #[error("{path}: {source}")]
+    Expired {
+        /// Path of the request, without its query.
+        path: String,
+        /// The words for it.
+        source: Expired,
     },
     /// No answer in time.
     #[error("{path}: no answer within {} s", .after.as_secs())]
@@ -91,6 +101,7 @@ impl WireError {
         match self {
             Self::Status { path, .. }
             | Self::Transport { path, .. }
+            | Self::Expired { path, .. }
             | Self::Timeout { path, .. }
             | Self::Decode { path, .. }
             | Self::Build { path, .. } => path,
@@ -103,8 +114,15 @@ impl WireError {
         match self {
             Self::Status { code, .. } => matches!(code, 408 | 429 | 500 | 502 | 503 | 504),
             Self::Transport { .. } | Self::Timeout { .. } => true,
-            Self::Decode { .. } | Self::Build { .. } => false,
+            // Whoever leads by now goes on; this process waits for its end.
+            Self::Expired { .. } | Self::Decode { .. } | Self::Build { .. } => false,
         }
+    }
+
+    /// Returns whether this process may not lead any more. That says nothing of what was asked.
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        matches!(self, Self::Expired { .. })
     }
 
     /// Returns the time that the API asks to wait for.
@@ -214,7 +232,7 @@ impl Wire {
                 .client
                 .send(request)
                 .await
-                .map_err(|e| transport(&path, e))?;
+                .map_err(|e| unanswered(&path, e))?;
             let (head, body) = response.into_parts();
             let body = Limited::new(body, MAX_RESPONSE)
                 .collect()
@@ -424,6 +442,17 @@ fn status_error(
         reason,
         message,
         retry_after,
+    }
+}
+
+/// Returns the error of a request that has no answer.
+fn unanswered(path: &str, error: kube::Error) -> WireError {
+    match error {
+        kube::Error::Service(source) if source.is::<Expired>() => WireError::Expired {
+            path: path.to_owned(),
+            source: Expired,
+        },
+        error => transport(path, error),
     }
 }
 

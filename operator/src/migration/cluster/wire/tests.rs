@@ -3,6 +3,8 @@ use serde_json::json;
 use tower_test::mock;
 
 use super::*;
+use crate::leader::Term;
+use crate::testing::pair_within;
 
 fn wire(respond: impl Fn(&Request<Body>) -> Response<Body> + Send + 'static) -> Wire {
     let (service, mut handle) = mock::pair::<Request<Body>, Response<Body>>();
@@ -59,6 +61,16 @@ async fn an_error_status_keeps_code_reason_and_retry_after() {
         error.to_string(),
         "GET /apis/g/v/r: 429 TooManyRequests: storage is (re)initializing"
     );
+}
+
+#[tokio::test]
+async fn a_write_after_the_term_is_no_failure_of_the_kube_apiserver() {
+    let (client, _server) = pair_within(&Term::over());
+    let wire = Wire::new(client);
+    let call = wire.call(Method::POST, "/apis/g/v/r?x=y", "application/json", None);
+    let error = call.await.unwrap_err();
+    assert!(error.is_expired() && !error.is_transient(), "{error}");
+    assert_eq!(error.path(), "/apis/g/v/r");
 }
 
 #[test]

@@ -87,16 +87,16 @@ async fn confirm_indirect(
     lists: &BTreeMap<String, Vec<String>>,
     alive: usize,
 ) -> Result<(), BackError> {
-    let config = &cx.deps.config;
+    let deps = &cx.deps;
     let each = lists.iter().map(|(discovery, lists)| {
         async move {
-            let connect = || endpoints::connect(config);
+            let connect = || endpoints::connect(deps);
             if confirm_behind(connect, alive, discovery, lists).await? {
                 return Ok(());
             }
             Err(BackError::NotConfirmed {
                 path: discovery.clone(),
-                endpoint: config.cluster_url.to_string(),
+                endpoint: deps.config.cluster_url.to_string(),
             })
         }
         .boxed()

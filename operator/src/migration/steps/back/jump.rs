@@ -62,11 +62,7 @@ impl Back<'_> {
 
     /// Lets the counter jump above all that is known to be written, writes it, and lets etcd
     /// follow. Returns false where etcd has outgrown the jump.
-    async fn jump_once(
-        &self,
-        writers: &mut [Writer<'_>],
-        margin: u64,
-    ) -> Result<bool, BackError> {
+    async fn jump_once(&self, writers: &mut [Writer<'_>], margin: u64) -> Result<bool, BackError> {
         let revision = revisions::newest(self.endpoints).await?;
         let known = self.counter().await?.max(revision);
         let goal = known + margin + 2 * waiting(writers) as u64;

@@ -61,7 +61,7 @@ struct Back<'a> {
 /// # Errors
 /// See [`BackError`]; carrying it out again goes on.
 pub async fn run(cx: &Cx, o: &Observed) -> Result<(), BackError> {
-    let endpoints = endpoints::discover(&cx.deps.config).await?;
+    let endpoints = endpoints::discover(&cx.deps).await?;
     let _return = cx.deps.hold_lock.begin_return();
     let back = Back {
         cx,
@@ -187,7 +187,7 @@ impl<'a> Back<'a> {
         }
         let wanted = behind::connections(self.endpoints.alive);
         for _ in 1..wanted.div_ceil(INDIRECT_CONNECTIONS) {
-            let others = endpoints::indirect(&cx.deps.config).await?;
+            let others = endpoints::indirect(&cx.deps).await?;
             door::await_cached(cx, o, &others, token).await?;
         }
         Ok(())

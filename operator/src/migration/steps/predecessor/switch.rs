@@ -53,7 +53,7 @@ pub async fn run(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), SwitchErr
         return Ok(());
     };
     live.opened = None;
-    let endpoints = endpoints::discover(&cx.deps.config).await?;
+    let endpoints = endpoints::discover(&cx.deps).await?;
     guard::enforce(cx, o, &endpoints, predecessor).await?;
     if o.has_crds() {
         door::guard(cx).await?;

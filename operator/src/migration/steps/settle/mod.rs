@@ -135,7 +135,7 @@ pub fn forget_dropped(cx: &Cx) -> Reported {
 pub async fn run(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(), SettleError> {
     reported.begin(o.notes.switched_at);
     if o.has_crds() {
-        let endpoints = endpoints::discover(&cx.deps.config).await?;
+        let endpoints = endpoints::discover(&cx.deps).await?;
         door::open_beside(cx, o, &endpoints).await?;
         let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
         let (begun, clock) = (Timestamp::now(), Instant::now());

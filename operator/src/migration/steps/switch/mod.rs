@@ -108,7 +108,7 @@ pub async fn run(
     if o.predecessor.is_some() {
         return predecessor::switch::run(cx, o, live).await;
     }
-    let endpoints = endpoints::discover(&cx.deps.config).await?;
+    let endpoints = endpoints::discover(&cx.deps).await?;
     door::guard(cx).await?;
     if from == SwitchFrom::Hold {
         origin::note(cx, o).await?;
@@ -267,9 +267,9 @@ async fn confirm_indirect(
     version: &str,
     alive: usize,
 ) -> Result<(), SwitchError> {
-    let config = &cx.deps.config;
+    let deps = &cx.deps;
     let ask = || async move {
-        let wire = endpoints::connect(config)?;
+        let wire = endpoints::connect(deps)?;
         let answer = tokio::time::timeout(Duration::from_secs(2), wire.get(path)).await;
         Ok::<_, EndpointsError>(matches!(answer, Ok(Ok(reply)) if reply.is_ours()))
     };
@@ -278,7 +278,7 @@ async fn confirm_indirect(
     }
     Err(SwitchError::NotConfirmed {
         version: version.to_owned(),
-        endpoint: config.cluster_url.to_string(),
+        endpoint: deps.config.cluster_url.to_string(),
     })
 }
 

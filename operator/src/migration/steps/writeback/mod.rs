@@ -311,6 +311,8 @@ impl<'a> Writer<'a> {
                 }
                 Ok(Done::Orphaned(orphan)) => orphans.push(orphan),
                 Ok(Done::Deleted | Done::Nothing) => missing.push(self.missing(&key)),
+                // Nobody has refused the object, and nothing more is written.
+                Err(error) if error.is_expired() => return Err(error),
                 Err(_) => {}
             }
         }

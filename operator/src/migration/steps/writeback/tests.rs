@@ -3,16 +3,20 @@ use std::sync::{Arc, Mutex};
 use crds::control::GateState;
 
 use super::*;
+use crate::leader::Term;
 use crate::migration::cluster::wire::SERVER_HEADER;
 use crate::migration::context::fixtures::context;
 use crate::migration::plan::tests as states;
-use crate::testing::{Received, pair};
+use crate::testing::{Received, pair_within};
 
 const RESOURCE: &str = "policyreports";
 
 /// A cluster whose CRD has copies of some objects.
-#[derive(Default)]
 struct Fake {
+    /// The time for which the operator may write.
+    term: Term,
+    /// True when the operator stands still once it has announced a copy, for longer than its term.
+    stands_still: bool,
     /// Copies in etcd, each as `NAME/uid/version`.
     copies: Vec<(&'static str, &'static str)>,
     /// Marks at the server: name, uid, and whether its database has an object of that name.
@@ -29,6 +33,23 @@ struct Fake {
     conflicts: usize,
     /// Method, name and preconditions or resourceVersion of each write through the door.
     writes: Vec<String>,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self {
+            term: Term::endless(),
+            stands_still: false,
+            copies: Vec::new(),
+            marks: Vec::new(),
+            found: Vec::new(),
+            deleting: Vec::new(),
+            leaving: Vec::new(),
+            is_taken_away: false,
+            conflicts: 0,
+            writes: Vec::new(),
+        }
+    }
 }
 
 fn object(name: &str, uid: &str, version: &str) -> serde_json::Value {
@@ -70,6 +91,9 @@ impl Fake {
                 request.answer(200, &list(marks.collect()));
             }
             (_, path) if path.ends_with("/import") => {
+                if self.stands_still {
+                    self.term.end();
+                }
                 let taken = json!({"apiVersion": "", "kind": "", "imported": 0, "unchanged": 0});
                 request.answer(200, &taken);
             }
@@ -133,7 +157,7 @@ impl Fake {
 
 /// Compares; returns the writes through the door, sorted.
 async fn compared(fake: Fake) -> Result<Vec<String>, WriteBackError> {
-    let (client, mut server) = pair();
+    let (client, mut server) = pair_within(&fake.term);
     let fake = Arc::new(Mutex::new(fake));
     let answering = Arc::clone(&fake);
     let task = tokio::spawn(async move {
@@ -239,6 +263,22 @@ async fn a_deletion_that_waits_goes_along() {
             r#"PUT leaving at "10""#,
         ]
     );
+}
+
+/// A write of its own would come behind those of its successor, and of clients after that one.
+#[tokio::test]
+async fn an_operator_that_may_not_lead_any_more_writes_nothing_and_calls_it_no_refusal() {
+    let fake = Fake {
+        marks: vec![("anew", "c", true)],
+        copies: vec![("anew", "c")],
+        found: vec!["anew"],
+        deleting: vec!["anew"],
+        stands_still: true,
+        ..Fake::default()
+    };
+    let error = compared(fake).await.unwrap_err();
+    let is_expired = matches!(&error, WriteBackError::Wire(error) if error.is_expired());
+    assert!(is_expired, "{error:?}");
 }
 
 #[tokio::test]
