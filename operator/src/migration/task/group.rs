@@ -6,6 +6,7 @@ use std::time::Duration;
 use crds::v1alpha1::reasons;
 use crds::v1alpha1::spec::ApiOwner;
 use crds::v1alpha1::status::MigrationPhase;
+use futures::FutureExt;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use tokio::sync::{Notify, watch};
@@ -345,7 +346,7 @@ async fn renew(cx: &Cx, o: &Observed, live: &mut Live) {
     if live.renewed || !o.door_open() {
         return;
     }
-    match renewal::run(cx, o, &cx.wire).await {
+    match renewal::run(cx, o, &cx.wire).boxed().await {
         Ok(reports) => {
             live.renewed = true;
             tracing::info!(group = cx.target.group, reports, "watchers know all uids");

@@ -5,7 +5,7 @@
 //! as that entry is there, whoever wrote the report.
 
 use crds::names::FIELD_MANAGER;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -37,9 +37,11 @@ pub async fn run(cx: &Cx, o: &Observed, door: &Wire) -> Result<usize, WireError>
             cx.pacer.turn().await;
             let objects = page.items.iter().filter_map(|item| item.object().ok());
             let due: Vec<Renewal> = objects.filter_map(|object| renewal(&object)).collect();
-            let writes = due
-                .iter()
-                .map(|due| renew(cx, door, resource.plural(), due));
+            let plural = resource.plural();
+            let mut writes = Vec::new();
+            for due in &due {
+                writes.push(renew(cx, door, plural, due).boxed());
+            }
             let concurrency = cx.target.settings.concurrency.max(1) as usize;
             let done: Vec<bool> = stream::iter(writes)
                 .buffer_unordered(concurrency)

@@ -220,7 +220,9 @@ pub async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(),
         async move {
             let path = format!("/apis/{}/{}", cx.target.group, v.name);
             if !endpoints.direct {
-                return confirm_indirect(cx, &path, &v.name, endpoints.alive).await;
+                return confirm_indirect(cx, &path, &v.name, endpoints.alive)
+                    .boxed()
+                    .await;
             }
             let all = endpoints
                 .all
