@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{faults, full, options, say};
-use crds::names::LABEL_TARGET;
+use crds::names::{ANNOTATION_REQUEST, LABEL_TARGET};
 use e2e::patroni::{DATABASE, OTHER_DATABASE, Patroni};
 use e2e::takeover::{Database, NAME, TARGET_NAMESPACE, Takeover};
 use serde_json::json;
@@ -20,6 +20,10 @@ const ALONE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(200);
 /// The path of the reason why a `ReportsServer` cannot go on.
 const STALLED: &str = "{.status.conditions[?(@.type==\"Stalled\")].reason}";
+/// The path of its generation, and of the one that the status is about.
+const OBSERVED: &str = "{.metadata.generation}={.status.observedGeneration}";
+/// The conditions that another database keeps from being true.
+const NOT_TRUE: [&str; 2] = ["Ready", "DatabaseReady"];
 
 fn database() -> Database {
     Database::Given {
@@ -96,6 +100,11 @@ async fn until(line: &Takeover, object: [&str; 2], path: &str, wanted: impl Fn(&
     }
 }
 
+/// Returns the path of the status of a condition.
+fn status_of(type_: &str) -> String {
+    format!("{{.status.conditions[?(@.type==\"{type_}\")].status}}")
+}
+
 /// Returns whether the other database of the pair has no schema of a server.
 async fn is_empty(line: &Takeover, pair: &Patroni<'_>) -> bool {
     let mut command = line.cluster.command("psql");
@@ -106,6 +115,41 @@ async fn is_empty(line: &Takeover, pair: &Patroni<'_>) -> bool {
     String::from_utf8(output.stdout).unwrap().trim() == "0"
 }
 
+/// Suspends the server, and starts the operator anew: neither makes another database the right one.
+async fn stays_astray(line: &Takeover) {
+    let server = ["reportsserver", NAME];
+    let suspend = |suspend: bool| json!({"suspend": suspend.then_some(true)});
+    line.patch_spec(suspend(true)).await.unwrap();
+    until(line, server, OBSERVED, |generations| {
+        let of = generations.split_once('=');
+        of.is_some_and(|(present, observed)| present == observed)
+    })
+    .await;
+    let is = async |path: &str| {
+        let output = format!("jsonpath={path}");
+        faults::kubectl(line, &["get", server[0], server[1], "-o", &output]).await
+    };
+    assert_eq!(is(STALLED).await, "OtherDatabase");
+    for type_ in NOT_TRUE {
+        assert_eq!(is(&status_of(type_)).await, "False", "{type_}, suspended");
+    }
+
+    line.scale_operator(0).await.unwrap();
+    line.scale_operator(2).await.unwrap();
+    let request = format!("{ANNOTATION_REQUEST}=anew");
+    faults::kubectl(line, &["annotate", server[0], server[1], &request]).await;
+    until(line, server, "{.status.lastHandledRequest}", |handled| {
+        handled == "anew"
+    })
+    .await;
+    // The new operator does not know it in its first moments, and finds it out by itself.
+    until(line, server, STALLED, |reason| reason == "OtherDatabase").await;
+    for type_ in NOT_TRUE {
+        assert_eq!(is(&status_of(type_)).await, "False", "{type_}, after that");
+    }
+    line.patch_spec(suspend(false)).await.unwrap();
+}
+
 /// Leads the Secret to an empty database and back. Servers that run serve what they have in memory,
 /// one that starts meanwhile waits, and neither makes anything there.
 async fn lead_astray(line: &Takeover, pair: &Patroni<'_>) {
@@ -114,10 +158,10 @@ async fn lead_astray(line: &Takeover, pair: &Patroni<'_>) {
     let began = Instant::now();
     until(line, server, STALLED, |reason| reason == "OtherDatabase").await;
     assert!(began.elapsed() < TOLD, "{:?}", began.elapsed());
-    for type_ in ["Ready", "DatabaseReady"] {
-        let path = format!("{{.status.conditions[?(@.type==\"{type_}\")].status}}");
-        until(line, server, &path, |status| status == "False").await;
+    for type_ in NOT_TRUE {
+        until(line, server, &status_of(type_), |status| status == "False").await;
     }
+    Box::pin(stays_astray(line)).await;
 
     let elsewhere = until(
         line,

@@ -103,7 +103,7 @@ impl Context {
 
     /// Watches the children of a specification, and the objects of others that it depends on.
     /// Returns the latter.
-    pub(super) fn watch(&self, spec: &Validated) -> BTreeSet<Watched> {
+    fn watch(&self, spec: &Validated) -> BTreeSet<Watched> {
         self.watches.ensure(&spec.names, &spec.namespace);
         let mut watched: BTreeSet<Watched> = spec.origin.watched();
         let of_database = spec.postgres.iter().flat_map(|reached| &reached.watched);

@@ -152,7 +152,7 @@ async fn keep(
     suspended: bool,
     ctx: &Context,
 ) -> Result<Option<Found>, Error> {
-    ctx.watch(spec);
+    ctx.follow(spec);
     let found = if read.inside.deployment.is_none() && read.registered.is_empty() {
         None
     } else {
@@ -197,6 +197,7 @@ async fn try_rescue(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept
     let Some(spec) = spec.filter(|_| there) else {
         return Ok(None);
     };
+    ctx.follow(&spec);
     let found = Box::pin(renew(&object, &read, &spec, ctx)).await?;
     Ok(Some(Kept { spec: *spec, found }))
 }
@@ -232,6 +233,7 @@ pub async fn stay(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept>,
     let Some(spec) = refused.spec.filter(|_| there) else {
         return Ok(None);
     };
+    ctx.follow(&spec);
     let found = Box::pin(renew(object, &read, &spec, ctx)).await?;
     Ok(Some(Kept { spec: *spec, found }))
 }
@@ -247,11 +249,11 @@ async fn settle(
         Ok(spec) => spec,
         Err(refused) => return Ok(Err(refused)),
     };
-    ctx.watch(&spec);
     // The way back needs the server, and whoever has deleted it does not make it again.
     let whole = read.inside.deployment.is_some()
         && (spec.managed().is_none() || read.inside.stateful_set.is_some());
     if object.spec.suspend == Some(true) && whole && !read.inside.has_stopped_database() {
+        ctx.follow(&spec);
         let found = Box::pin(renew(object, read, &spec, ctx)).await?;
         return Ok(Ok(Kept { spec, found }));
     }
@@ -266,6 +268,8 @@ async fn settle(
             return Ok(Err(Refused { refusal, spec }));
         }
     };
+    // Only now: examining one database and then another for each attempt would not end.
+    ctx.follow(&spec);
     let about = object.object_ref(&());
     events::publish(&ctx.publisher, &about, events::certificates(&certs)).await;
     let found = as_found(*applied, certs);

@@ -17,7 +17,7 @@ use crate::apiservice::is_available;
 use crate::certs::{Outcome, Phase};
 use crate::controller::apply::{Applied, Managed, Volume};
 use crate::controller::found::{Found, Part};
-use crate::controller::validate::{Backend, Validated};
+use crate::controller::validate::{Backend, Reached, Validated};
 use crate::controller::workload;
 use crate::database::known::{Known, State};
 use crate::database::moving::{self, Moving};
@@ -60,8 +60,8 @@ pub fn certificates(certs: &Outcome) -> Finding {
 }
 
 /// Returns the database: its volume; its pod, where it has one of its own; and what the operator found
-/// when it connected as the servers do. A server is not ready without a working database, so an
-/// embedded one is judged by its server.
+/// when it connected as the servers do. A server is not ready before it has opened an embedded
+/// database, so that is judged by its server.
 pub fn database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -> Finding {
     if spec.moving.is_some() {
         // The reports are served from where they were.
@@ -182,9 +182,8 @@ fn managed_database(spec: &Validated, managed: &Managed, known: Option<&Known>) 
     if let Some(recovery) = &managed.recovery {
         return backup::restoring(recovery, MANAGED_RECOVERY);
     }
-    let unusable = known.filter(|known| known.usable() == Some(false));
-    if let Some(known) = unusable.filter(|known| known.reason() != reasons::DATABASE_UNREACHABLE) {
-        return postgresql(known);
+    if let Some(finding) = known.and_then(unusable) {
+        return finding;
     }
     let wanted = spec.database.postgres().and_then(|p| p.managed.as_ref());
     let version = wanted.map_or_else(String::new, |wanted| {
@@ -192,6 +191,14 @@ fn managed_database(spec: &Validated, managed: &Managed, known: Option<&Known>) 
     });
     let message = format!("PostgreSQL{version} answers");
     Finding::yes(reasons::DATABASE_AVAILABLE, message)
+}
+
+/// Returns why a database whose pod is ready cannot be used all the same. That the operator does not
+/// reach it says nothing about the servers.
+fn unusable(known: &Known) -> Option<Finding> {
+    let unusable = known.usable() == Some(false);
+    let unusable = unusable && known.reason() != reasons::DATABASE_UNREACHABLE;
+    unusable.then(|| postgresql(known))
 }
 
 /// Returns a database in the server's own pod: that of the server, once it has its backup.
@@ -308,26 +315,38 @@ pub fn server_as_found(spec: &Validated, found: &Found) -> Finding {
     }
 }
 
-/// Returns the database where nothing is repaired. Of one that somebody else runs the server tells:
-/// its pods are not ready without it.
+/// Returns the database where nothing is repaired: what the operator found when it connected, since a
+/// server on PostgreSQL stays ready without its database. One in the server's own pod is judged by
+/// the server, also where the specification wants the reports elsewhere by now.
 pub fn database_as_found(spec: &Validated, found: &Found) -> Finding {
-    let managed = spec.is_managed() && spec.moving.is_none();
-    match (&found.deployment, &found.stateful_set) {
-        (_, Some(set)) if managed && workload::is_database_ready(set) => {
-            Finding::yes(reasons::DATABASE_AVAILABLE, "PostgreSQL answers")
-        }
-        (_, Some(set)) if managed => Finding::no(
+    let deployment = found.deployment.as_ref();
+    let in_pod = spec.moving.is_some() || deployment.is_some_and(workload::is_embedded);
+    let known = spec.postgres.as_ref().map(Reached::known);
+    match known {
+        _ if !in_pod && spec.is_managed() => managed_as_found(spec, found, known),
+        Some(known) if !in_pod => postgresql(known),
+        _ => match deployment {
+            Some(deployment) => servers_database(deployment, &found.pods),
+            None => {
+                let name = spec.names.server();
+                Finding::no(reasons::DATABASE_UNAVAILABLE, missing("Deployment", &name))
+            }
+        },
+    }
+}
+
+fn managed_as_found(spec: &Validated, found: &Found, known: Option<&Known>) -> Finding {
+    match &found.stateful_set {
+        Some(set) if workload::is_database_ready(set) => known
+            .and_then(unusable)
+            .unwrap_or_else(|| Finding::yes(reasons::DATABASE_AVAILABLE, "PostgreSQL answers")),
+        Some(set) => Finding::no(
             reasons::DATABASE_UNAVAILABLE,
             workload::why_database_not_ready(set, &[]),
         ),
-        (_, None) if managed => {
+        None => {
             let name = spec.names.postgres();
             Finding::no(reasons::DATABASE_UNAVAILABLE, missing("StatefulSet", &name))
-        }
-        (Some(deployment), _) => servers_database(deployment, &found.pods),
-        (None, _) => {
-            let name = spec.names.server();
-            Finding::no(reasons::DATABASE_UNAVAILABLE, missing("Deployment", &name))
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::certs;
 use crate::controller::apply::Applied;
 use crate::controller::found::Found;
-use crate::controller::validate::{Refusal, Validated};
+use crate::controller::validate::{Reached, Refusal, Validated};
 use crate::database::known::Known;
 use crate::refusals::{Meaning, passing};
 
@@ -85,6 +85,20 @@ impl<'a> State<'a> {
             }
             Self::Suspended { spec, found, .. } => found.map(|found| (*spec, found)),
             Self::Applied { .. } => None,
+        }
+    }
+
+    /// Returns the facts about the PostgreSQL that clients depend on, where there is one; nothing of a
+    /// server that goes, whose way back does not wait for it.
+    #[must_use]
+    pub fn database(&self) -> Option<&'a Known> {
+        match self {
+            Self::Applied { database, .. } => *database,
+            Self::Refused { .. } | Self::Failed { .. } | Self::Suspended { .. } => {
+                let (spec, _) = self.found()?;
+                spec.postgres.as_ref().map(Reached::known)
+            }
+            Self::Deleting { .. } => None,
         }
     }
 

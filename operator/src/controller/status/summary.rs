@@ -141,21 +141,26 @@ fn stalled(state: &State<'_>, groups: &[GroupStatus]) -> Option<(&'static str, S
             forbidden: true,
             ..
         } => Some((reasons::FORBIDDEN, grant::with_rule(message))),
-        State::Applied {
-            database: Some(known),
-            ..
-        } if known.mistaken().is_some() => {
-            let problem = known.mistaken()?;
-            Some((problem.reason, problem.message.clone()))
-        }
-        _ => migration::leading(groups).and_then(|group| {
-            let problem = group.problem.as_ref().filter(|problem| problem.stalled)?;
-            Some((
-                problem.reason,
-                format!("{}: {}", group.group, problem.message),
-            ))
-        }),
+        _ => mistaken(state).or_else(|| stalled_group(groups)),
     }
+}
+
+/// Returns that the database is not the one with the reports, which nobody but the user can mend,
+/// whether the rest is carried out or not.
+fn mistaken(state: &State<'_>) -> Option<(&'static str, String)> {
+    let problem = state.database()?.mistaken()?;
+    let message = match state {
+        State::Failed { message, .. } => format!("{}; {message}", problem.message),
+        _ => problem.message.clone(),
+    };
+    Some((problem.reason, message))
+}
+
+fn stalled_group(groups: &[GroupStatus]) -> Option<(&'static str, String)> {
+    let group = migration::leading(groups)?;
+    let problem = group.problem.as_ref().filter(|problem| problem.stalled)?;
+    let message = format!("{}: {}", group.group, problem.message);
+    Some((problem.reason, message))
 }
 
 /// Returns whether nobody but the user can bring the certificate that is asked for.

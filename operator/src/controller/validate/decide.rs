@@ -37,7 +37,7 @@ pub fn validate(object: &ReportsServer, found: &Dereferenced) -> Result<Validate
     let decided = allowed.and_then(|()| decide(object, spec.clone(), found));
     decided.map_err(|refusal| Refused {
         refusal,
-        spec: Some(Box::new(spec)),
+        spec: Some(Box::new(reached(object, spec, found))),
     })
 }
 
@@ -56,12 +56,16 @@ fn decide(
         Some(known) => spec.embedded_reconciled_with(known.clone())?,
         None => spec,
     };
-    let route = Route::of(object, &spec, inside.cloud_native_pg.as_ref());
-    let spec = match route {
+    moving::decide(object, reached(object, spec, found), found)
+}
+
+/// Returns the specification with what is known about its PostgreSQL, where it has one.
+fn reached(object: &ReportsServer, spec: Validated, found: &Dereferenced) -> Validated {
+    let inside = &found.inside;
+    match Route::of(object, &spec, inside.cloud_native_pg.as_ref()) {
         Some(route) => spec.reached_by(route, inside),
         None => spec,
-    };
-    moving::decide(object, spec, found)
+    }
 }
 
 #[cfg(test)]
