@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::{ReportsServer, ReportsServerSpec};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::Store;
@@ -49,6 +49,8 @@ pub struct Context {
     pub(super) cluster_uid: OnceCell<String>,
     /// Generation, by uid, for which leftovers were removed.
     pub(super) swept: Mutex<HashMap<String, Option<i64>>>,
+    /// The specification that was noted last, by name.
+    pub(super) noted: Mutex<HashMap<String, ReportsServerSpec>>,
     /// Reconciliations that the kube-apiserver refused, by name.
     pub(super) refusals: Mutex<HashMap<String, Refusals>>,
 }
@@ -61,6 +63,9 @@ impl Context {
         self.forget_database(name);
         self.metrics.forget(name);
         self.crd_told.forget(name);
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.remove(name);
+        drop(noted);
         self.ended(name);
     }
 

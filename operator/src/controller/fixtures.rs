@@ -1,12 +1,27 @@
 //! Objects for the tests, made by the real validation.
 
-use crds::v1alpha1::ReportsServer;
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
+use crds::v1alpha1::ReportsServer;
+use kube::Client;
+use kube::runtime::events::Reporter;
+use kube::runtime::reflector;
+use serde_json::{Value, json};
+use tokio::sync::{OnceCell, mpsc, watch};
+
+use super::Context;
 use super::build::ServiceAccountRef;
+use super::cached::Cached;
 use super::found::{Dereferenced, Level, NamespacePolicy, NamespaceState};
 use super::validate::{Refusal, Validated, specification};
+use super::watches::Watches;
 use crate::certs::{Material, Pair};
+use crate::crd_check::{Check, Told};
+use crate::database::check::Checks;
+use crate::events::Publisher;
+use crate::metrics::Metrics;
+use crate::migration::{Deps, HoldLock, Supervisor};
 
 /// Image of the tests.
 pub const IMAGE: &str = "registry.example/reports-server:1.2.3";
@@ -88,5 +103,42 @@ pub fn operator() -> ServiceAccountRef {
     ServiceAccountRef {
         namespace: "operator-ns".into(),
         name: "operator-sa".into(),
+    }
+}
+
+/// Returns what reconciliations share, in an operator whose requests go to `client`. Nobody listens to
+/// what asks for a reconciliation.
+pub fn context(client: &Client) -> Context {
+    let metrics = Metrics::new();
+    let reporter = Reporter::from("test");
+    let deps = Deps {
+        client: client.clone(),
+        config: kube::Config::new("https://localhost".parse().unwrap()),
+        reporter: reporter.clone(),
+        metrics: Arc::clone(&metrics.migration),
+        hold_lock: HoldLock::default(),
+        namespace: operator().namespace,
+        resolve: BTreeMap::new(),
+    };
+    let (examined, _) = mpsc::channel(1);
+    Context {
+        client: client.clone(),
+        operator: operator(),
+        server_image: IMAGE.to_owned(),
+        postgres_image: POSTGRES_IMAGE.to_owned(),
+        publisher: Publisher::new(client.clone(), reporter),
+        supervisor: Supervisor::new(deps),
+        objects: reflector::store().0,
+        api_services: reflector::store().0,
+        cached: watch::channel(Cached::default()).1,
+        installed: Check::new(metrics.clone()).1,
+        crd_told: Told::default(),
+        watches: Watches::new(client.clone(), mpsc::channel(1).0),
+        checks: Checks::new(examined, BTreeMap::new(), Arc::clone(&metrics.database)),
+        metrics,
+        cluster_uid: OnceCell::new(),
+        swept: Mutex::default(),
+        noted: Mutex::default(),
+        refusals: Mutex::default(),
     }
 }

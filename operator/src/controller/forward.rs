@@ -17,7 +17,7 @@ use super::report::report;
 use super::status::State;
 use super::targets::{self, Serving};
 use super::validate::{MoveProgress, Reached, Refusal, Validated};
-use super::{Context, Error, finalizer, workload};
+use super::{Context, Error, accepted, finalizer, workload};
 use crate::database::managed::Managed;
 use crate::{certs, events, spans};
 
@@ -122,6 +122,7 @@ pub async fn apply_all(
     apply::prepare(client, spec).await?;
     let kept = children.kept();
     let applied = Box::pin(apply::apply(client, children)).await?;
+    accepted::note(spec, ctx).await;
     let generation = object.meta().generation;
     if !is_swept(spec, generation, ctx) {
         let gone = Box::pin(apply::remove_orphans(client, spec, &kept)).await?;

@@ -178,6 +178,8 @@ pub struct Inside {
     pub connection: Objects,
     /// The outcome of the last examination of PostgreSQL.
     pub verdict: Option<Verdict>,
+    /// True where the way to PostgreSQL could not be read, and was not needed.
+    pub is_way_unread: bool,
     /// The history that the server tells of the database that it has opened, read while the status
     /// names none.
     pub history: Option<String>,

@@ -3,6 +3,7 @@
 //! The order of a reconciliation stands in [`reconcile`]; every decision is in a function without
 //! a client, every request in one without decisions.
 
+mod accepted;
 mod apply;
 mod build;
 mod cached;
@@ -111,10 +112,11 @@ async fn told(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
 }
 
 /// Returns whether what clients depend on can be kept after an error: neither a child that cannot be
-/// applied nor a cache that is no longer kept up is a reason to let certificates run out.
+/// applied, nor something that cannot be read, nor a cache that is no longer kept up is a reason to let
+/// certificates run out.
 fn can_be_rescued(error: &Error, ctx: &Context) -> bool {
     match error {
-        Error::Apply(_) => true,
+        Error::Apply(_) | Error::Dereference(_) => true,
         Error::ApiServices(_) => ctx.cached.borrow().is_filled(),
         _ => false,
     }

@@ -90,6 +90,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         crd_told: Told::default(),
         cluster_uid: tokio::sync::OnceCell::new(),
         swept: std::sync::Mutex::default(),
+        noted: std::sync::Mutex::default(),
         refusals: std::sync::Mutex::default(),
         supervisor: supervisor.clone(),
     });

@@ -175,7 +175,7 @@ pub async fn rescue(object: &ReportsServer, ctx: &Context) -> Option<Kept> {
 }
 
 async fn try_rescue(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept>, Error> {
-    let read = dereference::dereference(object, ctx).await?;
+    let read = dereference::least(object, ctx).await?;
     // What failed is the present specification, unless that is refused.
     let refused = validate::validate(object, &read).is_err();
     let (object, read) = match read.accepted.clone() {
@@ -184,7 +184,7 @@ async fn try_rescue(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept
                 spec,
                 ..object.clone()
             };
-            let read = dereference::dereference(&last, ctx).await?;
+            let read = dereference::least(&last, ctx).await?;
             (last, Dereferenced { kept: true, ..read })
         }
         _ => (object.clone(), read),
@@ -197,7 +197,10 @@ async fn try_rescue(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept
     let Some(spec) = spec.filter(|_| there) else {
         return Ok(None);
     };
-    ctx.follow(&spec);
+    // What could not be read is watched and examined as before.
+    if !read.inside.is_way_unread {
+        ctx.follow(&spec);
+    }
     let found = Box::pin(renew(&object, &read, &spec, ctx)).await?;
     Ok(Some(Kept { spec: *spec, found }))
 }
@@ -314,9 +317,13 @@ async fn renew(
     events::publish(&ctx.publisher, &about, events::certificates(&certs)).await;
     let deployment = read.inside.deployment.clone();
     let pods = match &deployment {
-        Some(deployment) => apply::pods_in_trouble(&ctx.client, deployment).await?,
-        None => Vec::new(),
+        Some(deployment) => apply::pods_in_trouble(&ctx.client, deployment).await,
+        None => Ok(Vec::new()),
     };
+    let pods = pods.unwrap_or_else(|error| {
+        warn!(name = object.name_any(), %error, "cannot look at the server's pods");
+        Vec::new()
+    });
     let backup_jobs = apply::backup_jobs(&ctx.client, &children).await;
     let backup_jobs = backup_jobs.unwrap_or_else(|error| {
         warn!(name = object.name_any(), %error, "cannot look at the backups");

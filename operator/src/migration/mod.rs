@@ -19,6 +19,7 @@ pub(crate) use cluster::rights;
 pub use context::deps::Deps;
 pub use context::hold_lock::HoldLock;
 pub use observe::bypass::Bypass;
+pub use observe::notes::{NAME as NOTES, NoteBook};
 pub use plan::estimate::Plan;
 pub use plan::step::StepName;
 pub use plan::target::{

@@ -14,12 +14,14 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use super::Error;
+use super::reading::Reading;
 use crate::cert_manager;
 use crate::certs::Material;
 use crate::controller::found::{Inside, ServingFound};
 use crate::controller::ownership::is_child;
 use crate::controller::validate::{self, Route, Validated};
 use crate::controller::{Context, upgrade, workload};
+use crate::database::check::Verdict;
 use crate::database::embedded::{self, Embedded};
 use crate::database::files::{self, Objects, Values, secret_values};
 use crate::database::managed::{
@@ -37,37 +39,30 @@ const ANSWER: Duration = Duration::from_secs(5);
 pub async fn read(
     object: &ReportsServer,
     spec: &Validated,
+    reading: Reading,
     ctx: &Context,
 ) -> Result<Inside, Error> {
     let client = &ctx.client;
     let material = material(client, spec).await?;
-    let account = account(client, spec).await?;
-    let serving = serving(client, spec).await?;
+    let account = reading.side(account(client, spec).await)?.flatten();
+    let serving = serving(client, spec, reading).await?;
     let deployment = deployment(client, spec).await?;
     let (stateful_set, managed) = if spec.is_managed() {
         let set = stateful_set(client, spec).await?;
-        let known = known(client, spec, set.as_ref()).await?;
-        (set, Some(known))
+        let known = known(client, spec, set.as_ref()).await;
+        (set, reading.side(known)?)
     } else {
         (None, None)
     };
     let embedded = match spec.embedded.as_ref().and_then(Embedded::recovery) {
-        Some(recovery) => Some(embedded_known(client, spec, recovery).await?),
+        Some(recovery) => reading.side(embedded_known(client, spec, recovery).await)?,
         None => None,
     };
-    let cloud_native_pg = match validate::cluster(object, &spec.names) {
-        Some(plan) => Some(cloudnativepg::find(client, &spec.namespace, &plan.name).await?),
-        None => None,
-    };
-    let route = Route::of(object, spec, cloud_native_pg.as_ref());
-    let connection = match &route {
-        Some(route) => files::objects(client, &spec.namespace, &route.connection).await?,
-        None => Objects::default(),
-    };
-    let target = route.and_then(|route| route.target(&spec.namespace, &connection).ok());
-    let name = spec.names.instance();
-    let verdict = target.and_then(|target| ctx.checks.verdict(name, &target));
-    let moving = move_of(object, spec, deployment.as_ref(), client).await?;
+    let way = reading.side(way(object, spec, ctx).await)?;
+    let is_way_unread = way.is_none();
+    let way = way.unwrap_or_default();
+    let moving = move_of(object, spec, deployment.as_ref(), client).await;
+    let moving = reading.side(moving)?.unwrap_or_default();
     let history = history(spec, deployment.as_ref(), client).await;
     Ok(Inside {
         material,
@@ -77,11 +72,45 @@ pub async fn read(
         stateful_set,
         managed,
         embedded,
+        cloud_native_pg: way.cloud_native_pg,
+        connection: way.connection,
+        verdict: way.verdict,
+        is_way_unread,
+        history,
+        moving,
+    })
+}
+
+/// The way to a PostgreSQL, with what the last examination has found at its end.
+#[derive(Default)]
+struct Way {
+    cloud_native_pg: Option<cloudnativepg::Found>,
+    connection: Objects,
+    verdict: Option<Verdict>,
+}
+
+/// Reads the way to PostgreSQL, where it is the database.
+///
+/// # Errors
+/// If something cannot be read; that it is missing is an answer.
+async fn way(object: &ReportsServer, spec: &Validated, ctx: &Context) -> Result<Way, Error> {
+    let (client, namespace) = (&ctx.client, &spec.namespace);
+    let cloud_native_pg = match validate::cluster(object, &spec.names) {
+        Some(plan) => Some(cloudnativepg::find(client, namespace, &plan.name).await?),
+        None => None,
+    };
+    let route = Route::of(object, spec, cloud_native_pg.as_ref());
+    let connection = match &route {
+        Some(route) => files::objects(client, namespace, &route.connection).await?,
+        None => Objects::default(),
+    };
+    let target = route.and_then(|route| route.target(namespace, &connection).ok());
+    let name = spec.names.instance();
+    let verdict = target.and_then(|target| ctx.checks.verdict(name, &target));
+    Ok(Way {
         cloud_native_pg,
         connection,
         verdict,
-        history,
-        moving,
     })
 }
 
@@ -117,7 +146,11 @@ async fn material(client: &Client, spec: &Validated) -> Result<Material, Error> 
 ///
 /// # Errors
 /// If a Secret cannot be read; that it is missing is an answer.
-async fn serving(client: &Client, spec: &Validated) -> Result<ServingFound, Error> {
+async fn serving(
+    client: &Client,
+    spec: &Validated,
+    reading: Reading,
+) -> Result<ServingFound, Error> {
     let Some(secrets) = spec.origin.secrets() else {
         return Ok(ServingFound::default());
     };
@@ -126,7 +159,14 @@ async fn serving(client: &Client, spec: &Validated) -> Result<ServingFound, Erro
         None => None,
     };
     let cert_manager = match spec.origin.plan() {
-        Some(plan) => Some(cert_manager::find(client, &spec.namespace, &plan.name).await?),
+        Some(plan) => {
+            let found = cert_manager::find(client, &spec.namespace, &plan.name).await;
+            // Of one that cannot be read, the Secret tells.
+            Some(reading.side(found)?.unwrap_or(cert_manager::Found {
+                crd: true,
+                certificate: None,
+            }))
+        }
         None => None,
     };
     Ok(ServingFound {

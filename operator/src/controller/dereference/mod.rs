@@ -3,13 +3,14 @@
 mod api_servers;
 mod error;
 mod inside;
+mod reading;
 mod registered;
 
 use crds::names::{LABEL_POD_SECURITY, LABEL_TARGET};
-use crds::v1alpha1::{ReportsServer, ReportsServerSpec};
+use crds::v1alpha1::ReportsServer;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::core::{DeserializeGuard, PartialObjectMeta};
 use kube::runtime::reflector::Store;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -18,8 +19,10 @@ use super::found::{
     Claim, Dereferenced, Inside, Level, NamespacePolicy, NamespaceState, Registered,
 };
 use super::validate::specification;
-use super::{Context, apply, targets};
-use crate::names::{ACCEPTED_KEY, KUBE_SYSTEM, Names};
+use super::{Context, accepted, apply, targets};
+use crate::names::{KUBE_SYSTEM, Names};
+
+use self::reading::Reading;
 
 pub use error::Error;
 pub use registered::service_ref;
@@ -33,18 +36,34 @@ pub fn dereference<'a>(
     object: &'a ReportsServer,
     ctx: &'a Context,
 ) -> BoxFuture<'a, Result<Dereferenced, Error>> {
-    Box::pin(read(object, ctx))
+    Box::pin(read(object, Reading::Whole, ctx))
 }
 
-async fn read(object: &ReportsServer, ctx: &Context) -> Result<Dereferenced, Error> {
-    let outside = outside(object, ctx).await?;
+/// Reads the least by which what clients depend on is kept. What else cannot be read counts as absent,
+/// which is no reason to let certificates run out.
+///
+/// # Errors
+/// If the least cannot be read; that something is missing is an answer.
+pub fn least<'a>(
+    object: &'a ReportsServer,
+    ctx: &'a Context,
+) -> BoxFuture<'a, Result<Dereferenced, Error>> {
+    Box::pin(read(object, Reading::Least, ctx))
+}
+
+async fn read(
+    object: &ReportsServer,
+    reading: Reading,
+    ctx: &Context,
+) -> Result<Dereferenced, Error> {
+    let outside = outside(object, reading, ctx).await?;
     let Ok(spec) = specification(object, &outside) else {
         return Ok(outside);
     };
-    let inside = match Box::pin(inside::read(object, &spec, ctx)).await {
+    let inside = match Box::pin(inside::read(object, &spec, reading, ctx)).await {
         Err(error) if error.is_forbidden() => {
             apply::gain_access(&ctx.client, &spec, &ctx.operator).await?;
-            Box::pin(inside::read(object, &spec, ctx)).await?
+            Box::pin(inside::read(object, &spec, reading, ctx)).await?
         }
         read => read?,
     };
@@ -52,20 +71,21 @@ async fn read(object: &ReportsServer, ctx: &Context) -> Result<Dereferenced, Err
 }
 
 /// Reads what does not lie in the target namespace, and the specification that was carried out last.
-async fn outside(object: &ReportsServer, ctx: &Context) -> Result<Dereferenced, Error> {
+async fn outside(
+    object: &ReportsServer,
+    reading: Reading,
+    ctx: &Context,
+) -> Result<Dereferenced, Error> {
     let client = &ctx.client;
     let cluster_uid = ctx.cluster_uid.get_or_try_init(|| cluster_uid(client));
     let registered = registered(object, ctx);
     let groups = ctx.supervisor.status(&object.name_any());
     let leaves = object.meta().deletion_timestamp.is_some();
     let namespace = namespace(client, &object.spec.target_namespace).await?;
-    let accepted = match accepted(client, object).await {
-        // Nothing was ever carried out in that namespace.
-        Err(error) if error.is_forbidden() => None,
-        read => read?,
-    };
+    let accepted = reading.side(accepted::read(object, ctx).await)?.flatten();
     let specifications: Vec<_> = accepted.iter().chain([&object.spec]).collect();
-    let api_server_ports = api_servers::ports(client, &specifications).await?;
+    let api_server_ports = api_servers::ports(client, &specifications).await;
+    let api_server_ports = reading.side(api_server_ports)?.unwrap_or_default();
     Ok(Dereferenced {
         now: Timestamp::now(),
         namespace: namespace_state(namespace.as_ref()),
@@ -145,37 +165,6 @@ async fn cluster_uid(client: &Client) -> Result<String, Error> {
     found
         .and_then(|namespace| namespace.uid())
         .ok_or(Error::NoIdentity)
-}
-
-/// Returns the specification that was carried out last, where there is one that can still be read.
-/// One for another namespace is none of ours: the target namespace never changes, and somebody else
-/// may have written it.
-///
-/// # Errors
-/// If it cannot be read; that it is missing is an answer.
-async fn accepted(
-    client: &Client,
-    object: &ReportsServer,
-) -> Result<Option<ReportsServerSpec>, Error> {
-    let namespace = &object.spec.target_namespace;
-    let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-    let name = Names::new(object.name_any()).accepted();
-    let found = api.get_opt(&name).await;
-    let found = found.map_err(|source| Error::ConfigMap {
-        namespace: namespace.clone(),
-        name,
-        source,
-    })?;
-    let own = |map: &ConfigMap| {
-        let owners = map.owner_references();
-        owners
-            .iter()
-            .any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
-    };
-    let text = found.filter(own).and_then(|map| map.data);
-    let text = text.and_then(|mut data| data.remove(ACCEPTED_KEY));
-    let spec = text.and_then(|text| serde_json::from_str::<ReportsServerSpec>(&text).ok());
-    Ok(spec.filter(|spec| &spec.target_namespace == namespace))
 }
 
 /// Returns the APIServices that lead to the server of a `ReportsServer`.

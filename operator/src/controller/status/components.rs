@@ -316,22 +316,23 @@ pub fn server_as_found(spec: &Validated, found: &Found) -> Finding {
 }
 
 /// Returns the database where nothing is repaired: what the operator found when it connected, since a
-/// server on PostgreSQL stays ready without its database. One in the server's own pod is judged by
-/// the server, also where the specification wants the reports elsewhere by now.
-pub fn database_as_found(spec: &Validated, found: &Found) -> Finding {
+/// server on PostgreSQL stays ready without its database; nothing where it could not even be read how to
+/// connect. One in the server's own pod is judged by the server, also where the specification wants the
+/// reports elsewhere by now.
+pub fn database_as_found(spec: &Validated, found: &Found) -> Option<Finding> {
     let deployment = found.deployment.as_ref();
-    let in_pod = spec.moving.is_some() || deployment.is_some_and(workload::is_embedded);
+    let in_pod = spec.moving.is_some()
+        || spec.database.postgres().is_none()
+        || deployment.is_some_and(workload::is_embedded);
     let known = spec.postgres.as_ref().map(Reached::known);
-    match known {
-        _ if !in_pod && spec.is_managed() => managed_as_found(spec, found, known),
-        Some(known) if !in_pod => postgresql(known),
-        _ => match deployment {
-            Some(deployment) => servers_database(deployment, &found.pods),
-            None => {
-                let name = spec.names.server();
-                Finding::no(reasons::DATABASE_UNAVAILABLE, missing("Deployment", &name))
-            }
-        },
+    match deployment {
+        _ if !in_pod && spec.is_managed() => Some(managed_as_found(spec, found, known)),
+        _ if !in_pod => known.map(postgresql),
+        Some(deployment) => Some(servers_database(deployment, &found.pods)),
+        None => {
+            let why = missing("Deployment", &spec.names.server());
+            Some(Finding::no(reasons::DATABASE_UNAVAILABLE, why))
+        }
     }
 }
 

@@ -157,10 +157,9 @@ fn observe(
         types::CERTIFICATES_READY,
         components::certificates_as_found(spec, found),
     );
-    conditions.set(
-        types::DATABASE_READY,
-        components::database_as_found(spec, found),
-    );
+    if let Some(database) = components::database_as_found(spec, found) {
+        conditions.set(types::DATABASE_READY, database);
+    }
     conditions.set(
         types::SERVER_AVAILABLE,
         components::server_as_found(spec, found),

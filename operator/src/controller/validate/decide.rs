@@ -59,9 +59,13 @@ fn decide(
     moving::decide(object, reached(object, spec, found), found)
 }
 
-/// Returns the specification with what is known about its PostgreSQL, where it has one.
+/// Returns the specification with what is known about its PostgreSQL, where it has one and that could
+/// be read.
 fn reached(object: &ReportsServer, spec: Validated, found: &Dereferenced) -> Validated {
     let inside = &found.inside;
+    if inside.is_way_unread {
+        return spec;
+    }
     match Route::of(object, &spec, inside.cloud_native_pg.as_ref()) {
         Some(route) => spec.reached_by(route, inside),
         None => spec,

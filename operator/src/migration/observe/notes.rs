@@ -1,6 +1,7 @@
 //! The few facts that have to be remembered because they can be read nowhere else, in a `ConfigMap`
 //! in the operator's namespace: the reason why a group was given back, the imports from a
-//! predecessor's database, and the fault points that have fired.
+//! predecessor's database, and the fault points that have fired. Besides, each specification that is
+//! carried out, of which there is a copy beside the server.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;

@@ -1,0 +1,45 @@
+//! Which reads a reconciliation needs.
+
+use tracing::warn;
+
+use super::Error;
+
+/// The reads that have to succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// All of them.
+    Whole,
+    /// Those without which nothing can be kept for clients.
+    Least,
+}
+
+impl Reading {
+    /// Returns what was read on the side; nothing where that failed and is not needed.
+    ///
+    /// # Errors
+    /// The error of the read, where it is needed.
+    pub fn side<T, E: Into<Error>>(self, read: Result<T, E>) -> Result<Option<T>, Error> {
+        match (self, read.map_err(Into::<Error>::into)) {
+            (_, Ok(read)) => Ok(Some(read)),
+            (Self::Whole, Err(error)) => Err(error),
+            (Self::Least, Err(error)) => {
+                warn!(%error, "keeping what clients depend on without this");
+                Ok(None)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_least_does_without() {
+        for reading in [Reading::Whole, Reading::Least] {
+            assert_eq!(reading.side::<_, Error>(Ok(1)).ok(), Some(Some(1)));
+            let failed = reading.side::<(), _>(Err(Error::NoIdentity));
+            assert_eq!(failed.is_err(), reading == Reading::Whole);
+        }
+    }
+}
