@@ -8,7 +8,7 @@ use crds::v1alpha1::defaults::Effective;
 use crds::v1alpha1::spec::{ApiDeletionPolicy, ApiOwner};
 use crds::v1alpha1::status::MigrationPhase;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 
 use super::dereference::service_ref;
 use super::found::{NamespaceState, Registered};
@@ -50,7 +50,7 @@ pub fn plan(
     if namespace != NamespaceState::Active {
         return Plan::GiveUp;
     }
-    if Effective::of(&object.spec).deletion_apis == ApiDeletionPolicy::Orphan {
+    if orphans(object) {
         return if is_busy(object, groups) {
             Plan::Finish
         } else {
@@ -74,6 +74,13 @@ pub fn plan(
     } else {
         Plan::Restore(restore)
     }
+}
+
+/// Returns whether an object is deleted whose server and APIServices are to stay.
+#[must_use]
+pub fn orphans(object: &ReportsServer) -> bool {
+    object.meta().deletion_timestamp.is_some()
+        && Effective::of(&object.spec).deletion_apis == ApiDeletionPolicy::Orphan
 }
 
 /// Returns whether a group is between two steps of a switch, which goes on by itself. Of a group at

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use crds::names::LABEL_TARGET;
 use crds::v1alpha1::ReportsServer;
 use kube::Client;
 use kube::runtime::events::Reporter;
@@ -22,6 +23,7 @@ use crate::database::check::Checks;
 use crate::events::Publisher;
 use crate::metrics::Metrics;
 use crate::migration::{Deps, HoldLock, Supervisor};
+use crate::testing::Server;
 
 /// Image of the tests.
 pub const IMAGE: &str = "registry.example/reports-server:1.2.3";
@@ -141,4 +143,53 @@ pub fn context(client: &Client) -> Context {
         noted: Mutex::default(),
         refusals: Mutex::default(),
     }
+}
+
+/// What was applied, in order: path and object.
+pub type Taken = Arc<Mutex<Vec<(String, Value)>>>;
+
+/// Plays a kube-apiserver with the target namespace and with what is `present`, by the end of its path.
+/// It refuses to read what has one of the `forbidden` parts in its path, and takes what is applied.
+pub fn played(
+    mut server: Server,
+    mut present: Vec<(&'static str, Value)>,
+    forbidden: &'static [&'static str],
+) -> Taken {
+    let metadata = |metadata: Value| {
+        json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+            "metadata": metadata})
+    };
+    let target = metadata(json!({"name": "target", "labels": {LABEL_TARGET: "true"}}));
+    let system = metadata(json!({"name": "kube-system", "uid": "uid-of-kube-system"}));
+    let none = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": []});
+    present.extend([
+        ("/namespaces/target", target),
+        ("/namespaces/kube-system", system),
+        ("/pods", none),
+    ]);
+    let taken = Taken::default();
+    let takes = Arc::clone(&taken);
+    tokio::spawn(async move {
+        while let Some(request) = server.next_if_any().await {
+            let (path, query) = request
+                .path
+                .split_once('?')
+                .unwrap_or((request.path.as_str(), ""));
+            let path = path.to_owned();
+            if request.method == "PATCH" {
+                let body = request.body.clone();
+                if !query.contains("dryRun") {
+                    takes.lock().unwrap().push((path, body.clone()));
+                }
+                request.answer(200, &body);
+            } else if forbidden.iter().any(|part| path.contains(part)) {
+                request.refuse(403, "Forbidden");
+            } else if let Some((_, object)) = present.iter().find(|(end, _)| path.ends_with(end)) {
+                request.answer(200, object);
+            } else {
+                request.refuse(404, "NotFound");
+            }
+        }
+    });
+    taken
 }

@@ -40,6 +40,7 @@ use kube::{Resource, ResourceExt};
 use tracing::warn;
 
 use self::cached::Cached;
+use self::deletion::Failure;
 use self::forward::Outcome;
 use self::report::report;
 use self::status::State;
@@ -85,20 +86,21 @@ async fn reconcile(
 
 /// Tries to reconcile, and tells in the status what goes wrong.
 async fn told(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
-    let refused = ctx.cached.borrow().refusal().map(str::to_owned);
-    let result = match refused {
-        Some(said) => Err(Error::ApiServices(said)),
-        None => Box::pin(attempt(object, ctx)).await,
+    let (result, kept) = match Box::pin(attempt(object, ctx)).await {
+        Ok(action) => (Ok(action), None),
+        Err(failure) => {
+            let Failure { error, kept } = *failure;
+            (Err(error), kept)
+        }
     };
     let refusal = refusal(object, &result, ctx);
     if let Err(error) = &result
         && !error.is_conflict()
     {
-        let stays = object.meta().deletion_timestamp.is_none();
-        let kept = if stays && can_be_rescued(error, ctx) {
+        let kept = if kept.is_none() && can_be_rescued(object, error, ctx) {
             Box::pin(upkeep::rescue(object, ctx)).await
         } else {
-            None
+            kept
         };
         if let Some(kept) = &kept {
             let name = object.name_any();
@@ -113,11 +115,14 @@ async fn told(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
 
 /// Returns whether what clients depend on can be kept after an error: neither a child that cannot be
 /// applied, nor something that cannot be read, nor a cache that is no longer kept up is a reason to let
-/// certificates run out.
-fn can_be_rescued(error: &Error, ctx: &Context) -> bool {
+/// certificates run out. A deletion has kept already what it can, once it has begun.
+fn can_be_rescued(object: &ReportsServer, error: &Error, ctx: &Context) -> bool {
+    let stays = object.meta().deletion_timestamp.is_none();
     match error {
-        Error::Apply(_) | Error::Dereference(_) => true,
-        Error::ApiServices(_) => ctx.cached.borrow().is_filled(),
+        Error::Apply(_) | Error::Dereference(_) => stays,
+        Error::ApiServices(_) => {
+            (stays || finalizer::is_set(object)) && ctx.cached.borrow().is_filled()
+        }
         _ => false,
     }
 }
@@ -142,10 +147,19 @@ fn refusal(
     })
 }
 
-async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
+async fn attempt(object: &ReportsServer, ctx: &Context) -> Result<Action, Box<Failure>> {
+    let refused = ctx.cached.borrow().refusal().map(str::to_owned);
+    if let Some(said) = refused {
+        return Err(Error::ApiServices(said).into());
+    }
     if object.meta().deletion_timestamp.is_some() {
         return Box::pin(deletion::delete(object, ctx)).await;
     }
+    Ok(Box::pin(carry_out(object, ctx)).await?)
+}
+
+/// Carries the specification out, or keeps what can be kept of it.
+async fn carry_out(object: &ReportsServer, ctx: &Context) -> Result<Action, Error> {
     // dereference (client required)
     let found = spans::part(
         "dereference",

@@ -15,6 +15,15 @@ fn stored(finalizers: &[&str]) -> crds::v1alpha1::ReportsServer {
 }
 
 #[tokio::test]
+async fn what_cannot_be_read_is_no_reason_to_let_certificates_run_out() {
+    let (client, _server) = pair();
+    let ctx = fixtures::context(&client);
+    let error = super::Error::Dereference(super::dereference::Error::NoIdentity);
+    let object = fixtures::object(json!({}));
+    assert!(super::can_be_rescued(&object, &error, &ctx));
+}
+
+#[tokio::test]
 async fn the_finalizer_leaves_those_of_others_and_is_bound_to_what_was_read() {
     for (present, wanted, expected) in [
         (

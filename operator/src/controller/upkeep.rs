@@ -20,7 +20,7 @@ use super::report::report;
 use super::status::State;
 use super::targets::{self, Serving};
 use super::validate::{self, Refusal, Refused, Validated};
-use super::{Context, Error, apply, build, dereference};
+use super::{Context, Error, apply, build, cleanup, dereference};
 use crate::migration::{GroupStatus, GroupTarget};
 use crate::{certs, events};
 
@@ -87,13 +87,7 @@ pub async fn refuse(
 ) -> Result<Action, Error> {
     let Refused { refusal, spec } = refused;
     let again = if spec.is_some() { STANDING } else { RESYNC };
-    let last = match last_accepted(object, read, refusal) {
-        Some(last) => {
-            let read = Box::pin(dereference::dereference(&last, ctx)).await?;
-            Some((last, Dereferenced { kept: true, ..read }))
-        }
-        None => None,
-    };
+    let last = Box::pin(last_in_force(object, read, refusal, ctx)).await?;
     let valid = last
         .as_ref()
         .map(|(last, read)| validate::validate(last, read));
@@ -142,6 +136,24 @@ fn last_accepted(
         spec,
         ..object.clone()
     })
+}
+
+/// Reads what is needed to carry the specification out that was carried out last, where that is
+/// another one, or is the same and was in force until its namespace was closed.
+///
+/// # Errors
+/// If something cannot be read.
+pub async fn last_in_force(
+    object: &ReportsServer,
+    read: &Dereferenced,
+    refusal: &Refusal,
+    ctx: &Context,
+) -> Result<Option<(ReportsServer, Dereferenced)>, Error> {
+    let Some(last) = last_accepted(object, read, refusal) else {
+        return Ok(None);
+    };
+    let read = dereference::dereference(&last, ctx).await?;
+    Ok(Some((last, Dereferenced { kept: true, ..read })))
 }
 
 /// Keeps what clients depend on, and looks how the server is; nothing where there is none yet.
@@ -194,9 +206,13 @@ async fn try_rescue(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept
         Err(refused) => refused.spec,
     };
     let there = read.inside.deployment.is_some() || !read.registered.is_empty();
-    let Some(spec) = spec.filter(|_| there) else {
+    let Some(mut spec) = spec.filter(|_| there) else {
         return Ok(None);
     };
+    if cleanup::orphans(&object) {
+        // They stay when it goes, however that comes about.
+        spec.owner = None;
+    }
     // What could not be read is watched and examined as before.
     if !read.inside.is_way_unread {
         ctx.follow(&spec);
@@ -217,15 +233,12 @@ pub async fn stay(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept>,
         Ok(kept) => return Ok(Some(kept)),
         Err(refused) => refused,
     };
-    let (read, refused) = match last_accepted(object, &read, &refused.refusal) {
-        Some(last) => {
-            let read = dereference::dereference(&last, ctx).await?;
-            let read = Dereferenced { kept: true, ..read };
-            match Box::pin(settle(&last, &read, ctx)).await? {
-                Ok(kept) => return Ok(Some(kept)),
-                Err(refused) => (read, refused),
-            }
-        }
+    let last = Box::pin(last_in_force(object, &read, &refused.refusal, ctx)).await?;
+    let (read, refused) = match last {
+        Some((last, read)) => match Box::pin(settle(&last, &read, ctx)).await? {
+            Ok(kept) => return Ok(Some(kept)),
+            Err(refused) => (read, refused),
+        },
         None => (read, refused),
     };
     // The reports are read from the database on their way back.
@@ -386,6 +399,43 @@ mod tests {
 
     use super::*;
     use crate::controller::fixtures;
+    use crate::testing::pair;
+
+    /// A right to read the kube-apiserver's addresses, a CRD or pods is none that certificates need.
+    #[tokio::test]
+    async fn certificates_are_kept_without_what_is_read_on_the_side() {
+        let object = fixtures::object(json!({"networkPolicy": {"enabled": true},
+            "tls": {"mode": "CertManager", "certManager": {"issuerRef": {"name": "i"}}},
+            "database": {"mode": "CloudNativePG", "cloudNativePG": {"create": {}}}}));
+        let spec = fixtures::validated_object(&object);
+        let none = certs::Material::default();
+        let issued = certs::reconcile("simple", Timestamp::now(), none, &[], &spec.certs).unwrap();
+        let children = build::build(&spec, &issued.material, &fixtures::operator());
+        let present = vec![
+            ("/secrets/simple-ca", json!(children.ca)),
+            ("/secrets/simple-serving-cert", json!(children.serving_cert)),
+            ("/deployments/simple-server", json!(children.deployment)),
+        ];
+        let forbidden = &["/customresourcedefinitions/", "/endpointslices", "/pods"];
+        let (client, server) = pair();
+        let taken = fixtures::played(server, present, forbidden);
+        let ctx = fixtures::context(&client);
+        assert!(dereference::dereference(&object, &ctx).await.is_err());
+        let kept = rescue(&object, &ctx).await.unwrap();
+        let (spec, found) = kept.parts();
+        assert_eq!(spec.postgres, None, "nothing is said about the database");
+        assert!(found.deployment.is_some());
+        assert!(found.unkept.is_empty(), "{:?}", found.unkept);
+        let taken = taken.lock().unwrap();
+        for wanted in [
+            "/secrets/simple-ca",
+            "/secrets/simple-serving-cert",
+            "/services/simple-server",
+        ] {
+            let mut paths = taken.iter().map(|(path, _)| path);
+            assert!(paths.any(|path| path.ends_with(wanted)), "{wanted}");
+        }
+    }
 
     #[test]
     fn the_same_specification_stays_in_force_when_its_namespace_is_closed() {

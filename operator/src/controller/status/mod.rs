@@ -74,7 +74,8 @@ pub fn compute(
     if let Some((spec, found)) = state.found() {
         observe(&mut status, &mut conditions, spec, found);
         // Of a server that goes, spec.apis says nothing any more.
-        if seen(groups) && !matches!(state, State::Deleting { .. }) {
+        let stays = object.meta().deletion_timestamp.is_none();
+        if seen(groups) && stays && !matches!(state, State::Deleting { .. }) {
             migrated(&mut conditions, spec, groups);
         }
     }

@@ -3,6 +3,7 @@
 use crds::v1alpha1::spec::ApiSpec;
 use crds::v1alpha1::status::MigrationPhase;
 use crds::v1alpha1::{ReportsServer, conditions as types, reasons};
+use kube::Resource;
 
 use super::conditions::{Conditions, Finding, Is};
 use super::state::State;
@@ -184,7 +185,7 @@ fn counted(groups: &[GroupStatus]) -> Option<String> {
 }
 
 /// A step that is tried again says nothing about what is served, so a `Ready` that is true stays,
-/// unless the look at the server (`looked`) says otherwise.
+/// unless the look at the server (`looked`) says otherwise, or it is about to go.
 fn failed(
     conditions: &Conditions,
     object: &ReportsServer,
@@ -192,6 +193,9 @@ fn failed(
     message: &str,
     looked: bool,
 ) -> Finding {
+    if object.meta().deletion_timestamp.is_some() {
+        return Finding::no(reasons::DELETING, message);
+    }
     if let Some(why) = unhealthy(conditions).filter(|_| looked) {
         return Finding::no(reasons::DEPENDENCY_NOT_READY, why);
     }

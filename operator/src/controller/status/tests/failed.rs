@@ -138,3 +138,21 @@ fn a_failed_step_is_told(#[case] forbidden: bool, #[case] expected: &str) {
         .message;
     assert_eq!(message, "cannot apply");
 }
+
+#[test]
+fn a_deletion_that_fails_is_told_with_how_the_server_is() {
+    let mut object = fixtures::object(spec());
+    let groups = [group(MigrationPhase::Completed, ServedBy::Server)];
+    object.status = Some(status_of(&object, &applied(true, true, true), &groups));
+    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(9));
+    object.metadata.deletion_timestamp = Some(now);
+    let (kept, found) = (validated(spec()), as_found(applied(false, true, true)));
+    let found = Some((&kept, &found));
+    let state = State::failed("cannot give it back".to_owned(), None, found);
+    let status = compute(&object, &state, &groups, at(9));
+    let ready = condition(&status, types::READY);
+    assert_eq!(ready, Some(("False", reasons::DELETING)));
+    assert_eq!(told(&status, types::READY), Some("cannot give it back"));
+    let away = Some(("False", reasons::PODS_NOT_READY));
+    assert_eq!(condition(&status, types::SERVER_AVAILABLE), away);
+}
