@@ -202,7 +202,7 @@ impl Inside {
 pub enum Part {
     /// The Secrets with the certificates.
     Certificates,
-    /// The Service and the registration of the control API.
+    /// Its rights, the Service and the registration of the control API.
     Server,
 }
 

@@ -290,8 +290,8 @@ async fn nothing_is_applied_over_an_object_of_somebody_else() {
     assert!(refusal.message.starts_with(told), "{}", refusal.message);
 }
 
-/// Answers as a cluster in which one object is somebody else's. Returns the names of the children that
-/// were applied, with their specifications, and what was not.
+/// Answers as a cluster in which one object is somebody else's. Returns the kinds and names of the
+/// children that were applied, with their specifications, and what was not.
 async fn kept_beside(foreign: &str, stored: &Material) -> (Vec<(String, Value)>, Vec<Unkept>) {
     let (client, mut server) = pair();
     let spec = fixtures::validated(json!({}));
@@ -301,12 +301,14 @@ async fn kept_beside(foreign: &str, stored: &Material) -> (Vec<(String, Value)>,
     let mut applied = Vec::new();
     while let Some(request) = server.next_if_any().await {
         let path = request.path.split('?').next().unwrap();
-        let name = path.rsplit('/').next().unwrap().to_owned();
+        let (path, name) = path.rsplit_once('/').unwrap();
+        let kind = path.rsplit('/').next().unwrap();
+        let child = format!("{kind}/{name}");
         if request.method == "PATCH" {
             let body = request.body.clone();
-            applied.push((name, body["spec"].clone()));
+            applied.push((child, body["spec"].clone()));
             request.answer(200, &body);
-        } else if name == foreign {
+        } else if child == foreign {
             let theirs = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
                 "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "Helm"}}});
             request.answer(200, &theirs);
@@ -317,12 +319,55 @@ async fn kept_beside(foreign: &str, stored: &Material) -> (Vec<(String, Value)>,
     (applied, task.await.unwrap().unkept)
 }
 
+/// The kinds of the identity and the rights of a server.
+const RIGHTS: [&str; 4] = [
+    "serviceaccounts",
+    "clusterrolebindings",
+    "rolebindings",
+    "roles",
+];
+
+fn is_right(child: &str) -> bool {
+    let kind = child.split('/').next();
+    kind.is_some_and(|kind| RIGHTS.contains(&kind))
+}
+
+/// Without its rights, a server that runs refuses every client, suspended or not.
+#[tokio::test]
+async fn a_right_that_was_deleted_is_given_back_where_nothing_is_carried_out() {
+    let (applied, unkept) = kept_beside("nothing", &fixtures::material()).await;
+    let rights = applied.iter().filter(|(child, _)| is_right(child));
+    let kinds: Vec<&str> = rights
+        .filter_map(|(child, _)| child.split('/').next())
+        .collect();
+    let expected = [
+        "serviceaccounts",
+        "clusterrolebindings",
+        "clusterrolebindings",
+        "rolebindings",
+        "roles",
+        "rolebindings",
+    ];
+    assert_eq!(kinds, expected);
+    assert!(unkept.is_empty(), "{unkept:?}");
+}
+
+#[tokio::test]
+async fn a_right_that_cannot_be_given_is_told() {
+    let (applied, unkept) = kept_beside("roles/simple-server", &fixtures::material()).await;
+    assert_eq!(unkept.len(), 1, "{unkept:?}");
+    assert_eq!((unkept[0].part, unkept[0].foreign), (Part::Server, true));
+    let mut children = applied.iter().map(|(child, _)| child.as_str());
+    assert!(children.any(|child| child == "services/simple-server"));
+}
+
 #[rstest]
-#[case("simple-ca", Part::Certificates, &["simple-server", "v1alpha1.control.reports-server.io"])]
-#[case("simple-serving-cert", Part::Certificates, &["simple-ca", "simple-server",
-    "v1alpha1.control.reports-server.io"])]
-#[case("simple-server", Part::Server, &["simple-ca", "simple-serving-cert",
-    "v1alpha1.control.reports-server.io"])]
+#[case("secrets/simple-ca", Part::Certificates, &["services/simple-server",
+    "apiservices/v1alpha1.control.reports-server.io"])]
+#[case("secrets/simple-serving-cert", Part::Certificates, &["secrets/simple-ca",
+    "services/simple-server", "apiservices/v1alpha1.control.reports-server.io"])]
+#[case("services/simple-server", Part::Server, &["secrets/simple-ca",
+    "secrets/simple-serving-cert", "apiservices/v1alpha1.control.reports-server.io"])]
 #[tokio::test]
 async fn an_object_of_somebody_else_does_not_keep_the_others_from_being_applied(
     #[case] foreign: &str,
@@ -334,8 +379,9 @@ async fn an_object_of_somebody_else_does_not_keep_the_others_from_being_applied(
         ..Material::default()
     };
     let (applied, unkept) = kept_beside(foreign, &stored).await;
-    let names: Vec<&str> = applied.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, expected);
+    let children = applied.iter().map(|(child, _)| child.as_str());
+    let children: Vec<&str> = children.filter(|child| !is_right(child)).collect();
+    assert_eq!(children, expected);
     assert_eq!(unkept.len(), 1, "{unkept:?}");
     assert_eq!((unkept[0].part, unkept[0].foreign), (part, true));
     // Nobody is told to trust what is not stored.

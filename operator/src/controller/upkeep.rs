@@ -7,6 +7,7 @@ use std::time::Duration;
 use crds::v1alpha1::status::MigrationPhase;
 use crds::v1alpha1::{ReportsServer, reasons};
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt};
 use tracing::warn;
@@ -311,6 +312,7 @@ async fn renew(
     ctx: &Context,
 ) -> Result<Found, Error> {
     let certs = forward::certify(read, spec)?;
+    let spec = &with_account_of(spec, read.inside.deployment.as_ref());
     let children = Box::new(build::build(spec, &certs.material, &ctx.operator));
     let stored = Box::new(build::build(spec, &read.inside.material, &ctx.operator));
     let standing = Box::pin(apply::keep(&ctx.client, &children, &stored)).await;
@@ -359,6 +361,20 @@ async fn renew(
         certs,
         unkept: standing.unkept,
     })
+}
+
+/// Returns the same with the account of the pods that run: rights are theirs, whatever account a
+/// specification names that is not carried out.
+fn with_account_of(spec: &Validated, deployment: Option<&Deployment>) -> Validated {
+    let mut spec = spec.clone();
+    let pod = deployment
+        .and_then(|deployment| deployment.spec.as_ref())
+        .and_then(|deployment| deployment.template.spec.as_ref());
+    if let Some(account) = pod.and_then(|pod| pod.service_account_name.clone()) {
+        let own = spec.names.server();
+        spec.pod.service_account = Some(account).filter(|account| *account != own);
+    }
+    spec
 }
 
 fn serving(found: &Found) -> Serving {
@@ -434,6 +450,25 @@ mod tests {
         ] {
             let mut paths = taken.iter().map(|(path, _)| path);
             assert!(paths.any(|path| path.ends_with(wanted)), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn rights_are_those_of_the_pods_that_run() {
+        let theirs = json!({"server": {"serviceAccount": {"name": "theirs"}}});
+        let deployed = |account: &str| -> Deployment {
+            let pod = json!({"serviceAccountName": account, "containers": []});
+            let spec = json!({"selector": {}, "template": {"spec": pod}});
+            serde_json::from_value(json!({"metadata": {"name": "d"}, "spec": spec})).unwrap()
+        };
+        for (spec, deployment, expected) in [
+            (json!({}), Some(deployed("theirs")), Some("theirs")),
+            (theirs.clone(), Some(deployed("simple-server")), None),
+            (theirs, None, Some("theirs")),
+        ] {
+            let spec = fixtures::validated(spec);
+            let kept = with_account_of(&spec, deployment.as_ref());
+            assert_eq!(kept.pod.service_account.as_deref(), expected);
         }
     }
 

@@ -67,6 +67,13 @@ pub(super) fn forced() -> PatchParams {
     PatchParams::apply(FIELD_MANAGER).force()
 }
 
+/// Returns whether there is none of this name.
+pub(super) async fn absent<K: Child>(api: &Api<K>, object: &K) -> Result<bool, Error> {
+    let found = api.get_metadata_opt(&object.name_any()).await;
+    let found = found.map_err(|source| refused_to(object, source))?;
+    Ok(found.is_none())
+}
+
 /// Makes sure that there is none of this name, or ours.
 pub(super) async fn refuse_foreign<K: Child>(api: &Api<K>, object: &K) -> Result<(), Error> {
     let found = api.get_metadata_opt(&object.name_any()).await;

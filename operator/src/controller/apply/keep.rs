@@ -4,7 +4,7 @@
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Api, Client};
 
-use super::child::{inside, one};
+use super::child::{absent, inside, named, one};
 use super::error::Error;
 use crate::controller::build::Children;
 use crate::controller::found::{Part, Unkept};
@@ -27,12 +27,13 @@ impl Standing {
     }
 }
 
-/// Applies the certificates, and what leads to the server. `stored` are the children with the
+/// Applies the certificates, the rights of the server, and what leads to it. `stored` are the children with the
 /// certificates that are in the cluster already: where new ones cannot be stored, nobody is told to
 /// trust them.
 pub async fn keep(client: &Client, children: &Children, stored: &Children) -> Standing {
     let mut unkept = Box::pin(certificates(client, children)).await;
     let children = if unkept.is_empty() { children } else { stored };
+    unkept.extend(Box::pin(rights(client, children)).await);
     let service = &children.service;
     if let Err(error) = one(&inside(client, service), service).await {
         unkept.push(told(Part::Server, &error));
@@ -58,6 +59,31 @@ pub async fn keep(client: &Client, children: &Children, stored: &Children) -> St
         control_api,
         unkept,
     }
+}
+
+/// Applies the identity and the rights of the server, without which it refuses every client. An account
+/// that is there keeps its annotations. Returns what could not be applied.
+async fn rights(client: &Client, children: &Children) -> Vec<Unkept> {
+    let mut unkept = Vec::new();
+    if let Some(account) = &children.service_account {
+        let api = inside(client, account);
+        let applied = match absent(&api, account).await {
+            Ok(true) => named(&api, account).await.map(drop),
+            looked => looked.map(drop),
+        };
+        unkept.extend(applied.err());
+    }
+    let everywhere = Api::all(client.clone());
+    for binding in [&children.auth_delegator, &children.cluster_reader] {
+        unkept.extend(named(&everywhere, binding).await.err());
+    }
+    let (reader, role) = (&children.auth_reader, &children.config_reader);
+    unkept.extend(named(&inside(client, reader), reader).await.err());
+    unkept.extend(one(&inside(client, role), role).await.err());
+    let binding = &children.config_reader_binding;
+    unkept.extend(one(&inside(client, binding), binding).await.err());
+    let unkept = unkept.iter().map(|error| told(Part::Server, error));
+    unkept.collect()
 }
 
 /// Applies the certificates. Returns those that could not be.
