@@ -48,23 +48,8 @@ pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
     let ready = ready.filter(|_| find(after, STALLED).is_none());
     // A database that cannot be used keeps Ready from being true, with the same words.
     let database = changed(DATABASE_READY).filter(|database| database.status != "Unknown");
-    let database = database.filter(|database| {
-        let was = find(before, DATABASE_READY);
-        let own = [reasons::VOLUME_CANNOT_GROW, reasons::RESTORE_FAILED];
-        let problem = |reason: &str| PROBLEMS.contains(&reason) || own.contains(&reason);
-        problem(&database.reason) || was.is_some_and(|was| problem(&was.reason))
-    });
-    let database = database.map(|database| {
-        let (type_, action) = if database.status == "True" {
-            (EventType::Normal, "UseDatabase")
-        } else {
-            (EventType::Warning, "ExamineDatabase")
-        };
-        Event {
-            action: action.to_owned(),
-            ..event(type_, &database.reason, &database.message)
-        }
-    });
+    let used = find(before, DATABASE_READY);
+    let database = database.and_then(|now| self::database(used.as_ref(), &now));
     let ready = ready.map(|ready| event(EventType::Normal, &ready.reason, &ready.message));
     let certificate = changed(CERTIFICATES_READY).and_then(|now| certificate(&now));
     let moved = changed(DATABASE_MOVED).map(|now| moved(&now));
@@ -73,6 +58,28 @@ pub fn transitions(before: &[Condition], after: &[Condition]) -> Vec<Event> {
     let told = database.into_iter().chain(moved).chain(upgraded);
     let told = told.chain(certificate).chain(ready);
     told.chain(backup).chain(bypassed).collect()
+}
+
+/// Reasons of a database that has not started yet, and of one that has gone.
+const STARTING: [&str; 2] = [reasons::DATABASE_UNAVAILABLE, reasons::CLUSTER_NOT_READY];
+
+/// Returns the event of a database that can no longer be used, or can be again. One that is starting is
+/// waited for, and the conditions say so.
+fn database(before: Option<&Condition>, now: &Condition) -> Option<Event> {
+    let own = [reasons::VOLUME_CANNOT_GROW, reasons::RESTORE_FAILED];
+    let is_problem = |reason: &str| PROBLEMS.contains(&reason) || own.contains(&reason);
+    let (type_, action) = if now.status == "True" {
+        (EventType::Normal, "UseDatabase")
+    } else {
+        (EventType::Warning, "ExamineDatabase")
+    };
+    let was_used = before.is_some_and(|before| before.status == "True");
+    let starts = now.status == "False" && STARTING.contains(&now.reason.as_str()) && !was_used;
+    let told = is_problem(&now.reason) || before.is_some_and(|before| is_problem(&before.reason));
+    (told && !starts).then(|| Event {
+        action: action.to_owned(),
+        ..event(type_, &now.reason, &now.message)
+    })
 }
 
 /// Returns the event of a certificate that the operator cannot replace itself and that needs
@@ -274,6 +281,7 @@ pub async fn publish(publisher: &Publisher, about: &ObjectReference, events: Vec
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use k8s_openapi::jiff::Timestamp;
+    use rstest::rstest;
 
     use super::*;
     use crate::testing;
@@ -319,6 +327,33 @@ mod tests {
             observed_generation: None,
             last_transition_time: Time(Timestamp::UNIX_EPOCH),
         }
+    }
+
+    /// What is said of a database that goes from one state to another: `None` is its beginning.
+    #[rstest]
+    #[case::starts(None, ("False", "DatabaseUnavailable"), None)]
+    #[case::is_created(Some(("Unknown", "Unknown")), ("False", "ClusterNotReady"), None)]
+    #[case::starts_still(Some(("False", "VolumePending")), ("False", "DatabaseUnavailable"), None)]
+    #[case::has_started(Some(("False", "DatabaseUnavailable")), ("True", "DatabaseAvailable"),
+        Some(EventType::Normal))]
+    #[case::goes(Some(("True", "DatabaseAvailable")), ("False", "DatabaseUnavailable"),
+        Some(EventType::Warning))]
+    #[case::cluster_goes(Some(("True", "DatabaseAvailable")), ("False", "ClusterNotReady"),
+        Some(EventType::Warning))]
+    #[case::never_worked(None, ("False", "WrongPassword"), Some(EventType::Warning))]
+    #[case::is_not_there(None, ("False", "ClusterMissing"), Some(EventType::Warning))]
+    #[case::cannot_grow(Some(("True", "DatabaseAvailable")), ("True", "VolumeCannotGrow"),
+        Some(EventType::Normal))]
+    fn a_database_that_starts_is_no_warning(
+        #[case] before: Option<(&str, &str)>,
+        #[case] after: (&str, &str),
+        #[case] expected: Option<EventType>,
+    ) {
+        let of = |(status, reason)| condition(DATABASE_READY, status, reason);
+        let before: Vec<Condition> = before.map(of).into_iter().collect();
+        let events = transitions(&before, &[of(after)]);
+        let types: Vec<EventType> = events.iter().map(|event| event.type_).collect();
+        assert_eq!(types, Vec::from_iter(expected));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::common::faults::{self, kubectl, pods, under_load};
-use crate::common::{full, options, recreate, say};
+use crate::common::{full, nothing_was_warned_of, options, recreate, say};
 use crds::v1alpha1::ReportsServer;
 use e2e::takeover::{self, Database, NAME, Takeover, is_ready};
 use e2e::witness::State;
@@ -129,6 +129,7 @@ async fn a_managed_database_goes_through_what_happens_to_pods() {
     let (line, outcome) = takeover::run(options, say).await.unwrap();
     println!("{outcome}");
     assert!(outcome.is_clean(), "{outcome}");
+    nothing_was_warned_of(&line).await;
     reads_well(&line).await;
     if !full() {
         return;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{full, options, say};
+use crate::common::{full, nothing_was_warned_of, options, say};
 use crds::v1alpha1::ReportsServer;
 use e2e::round_trip;
 use e2e::takeover::{self, GROUPS, NAME, Takeover};
@@ -132,6 +132,7 @@ async fn reports_leave_etcd_unnoticed_and_come_back() {
     assert!(outcome.is_clean(), "{outcome}");
     assert!(outcome.account.longest_wait_ms < 30_000);
     assert_eq!(outcome.before.reports, size() as u64);
+    nothing_was_warned_of(&line).await;
     reads_well(&line).await;
 
     let (line, back) = round_trip::way_back(line, SEED, &say).await.unwrap();

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use e2e::chaos::Flaw;
-use e2e::takeover::{COUNT_PERIOD, Database, TakeoverOptions};
+use e2e::takeover::{COUNT_PERIOD, Database, Takeover, TakeoverOptions};
 use testcluster::{Cluster, ClusterOptions};
 use testreports::Input;
 
@@ -85,6 +85,23 @@ pub async fn bash(
     println!("{said}{errors}");
     assert!(run.status.success(), "{commands}\n{said}\n{errors}");
     said
+}
+
+/// Reasons of the warnings that a first start without a fault may have, and why.
+const ALLOWED: [(&str, &str); 1] = [(
+    "Straggler",
+    "a client's write was under way when its group was switched, and was found",
+)];
+
+/// Makes sure that a first start, in which nothing went wrong, was told without a warning.
+pub async fn nothing_was_warned_of(line: &Takeover) {
+    let about = "--field-selector=type=Warning,involvedObject.kind=ReportsServer";
+    let output = "jsonpath={range .items[*]}{.reason}{\" \"}{.message}{\"\\n\"}{end}";
+    let args = ["get", "events", "-A", about, "-o", output];
+    let events = line.cluster.kubectl(args).await.unwrap();
+    let is_allowed = |event: &&str| ALLOWED.iter().any(|(reason, _)| event.starts_with(reason));
+    let warnings: Vec<&str> = events.lines().filter(|event| !is_allowed(event)).collect();
+    assert!(warnings.is_empty(), "{warnings:#?}");
 }
 
 /// Progress goes to the test's output.
