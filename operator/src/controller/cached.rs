@@ -13,12 +13,22 @@ use crate::said::said;
 /// and says nothing when it succeeds.
 const REFUSAL: Duration = Duration::from_secs(90);
 
+/// A refusal of the watch.
+#[derive(Clone, Debug)]
+struct Refusal {
+    said: String,
+    time: Instant,
+    /// True when the attempt before was refused, too. A kube-apiserver that has just started refuses
+    /// once, and the watch is no longer refused when it is tried again.
+    is_repeated: bool,
+}
+
 /// The state of the cache.
 #[derive(Clone, Debug, Default)]
 pub struct Cached {
     is_filled: bool,
-    /// The words of the last refusal, and its time.
-    refused: Option<(String, Instant)>,
+    /// The last refusal.
+    refused: Option<Refusal>,
 }
 
 impl Cached {
@@ -32,20 +42,27 @@ impl Cached {
             Ok(Event::Apply(_) | Event::Delete(_)) => self.refused = None,
             Ok(Event::Init | Event::InitApply(_)) => {}
             Err(error) => {
-                if let Some(refusal) = refusal(error) {
-                    self.refused = Some((refusal, Instant::now()));
+                if let Some(said) = refusal(error) {
+                    let time = Instant::now();
+                    let before = self.refused.take();
+                    let is_repeated = before.is_some_and(|before| time - before.time < REFUSAL);
+                    self.refused = Some(Refusal {
+                        said,
+                        time,
+                        is_repeated,
+                    });
                 }
             }
         }
     }
 
-    /// Returns the words with which the kube-apiserver refuses the watch, while it does: always where
-    /// there is something to go by and the cache is empty.
+    /// Returns the words with which the kube-apiserver refuses the watch, while it does: at once where
+    /// the cache is empty, and where it is filled, from the second refusal in a row.
     #[must_use]
     pub fn refusal(&self) -> Option<&str> {
-        let (said, since) = self.refused.as_ref()?;
-        let holds = !self.is_filled || since.elapsed() < REFUSAL;
-        holds.then_some(said.as_str())
+        let refused = self.refused.as_ref()?;
+        let stays = refused.is_repeated && refused.time.elapsed() < REFUSAL;
+        (!self.is_filled || stays).then_some(refused.said.as_str())
     }
 
     /// Returns whether the APIServices were listed once.
@@ -120,13 +137,36 @@ mod tests {
         ];
         for refused in refused {
             cached.note(&Err(refused()));
+            assert_eq!(cached.refusal(), None, "once may pass");
+            tokio::time::advance(REFUSAL / 2).await;
+            cached.note(&Err(refused()));
             assert_eq!(cached.refusal(), Some(SAID));
             tokio::time::advance(REFUSAL).await;
             assert_eq!(cached.refusal(), None);
             assert!(cached.is_known());
         }
-        cached.note(&Err(refused[0]()));
+        for _ in 0..2 {
+            cached.note(&Err(refused[0]()));
+        }
         cached.note(&Ok(Event::Apply(APIService::default())));
         assert_eq!(cached.refusal(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_of_a_filled_cache_that_are_not_in_a_row_do_not_count() {
+        let mut cached = Cached::default();
+        cached.note(&Ok(Event::InitDone));
+        let refused = || Err(watcher::Error::WatchStartFailed(answer(403)));
+        cached.note(&refused());
+        tokio::time::advance(REFUSAL).await;
+        cached.note(&refused());
+        assert_eq!(cached.refusal(), None, "long after the first");
+        cached.note(&Ok(Event::Apply(APIService::default())));
+        cached.note(&refused());
+        assert_eq!(cached.refusal(), None, "the watch went on between them");
+        // Another error is neither: nothing was heard of the APIServices.
+        cached.note(&Err(watcher::Error::WatchStartFailed(answer(503))));
+        cached.note(&refused());
+        assert_eq!(cached.refusal(), Some(SAID));
     }
 }
