@@ -17,14 +17,15 @@ use crate::controller::validate::Refusal;
 use crate::database::cloudnativepg;
 use crate::said::is_refused_by_admission;
 
-/// Fields of pods, and the fields of `spec.server` that they are made from.
-const SERVER: [(&str, &str); 6] = [
-    (".affinity", "affinity"),
-    (".tolerations", "tolerations"),
-    (".nodeSelector", "nodeSelector"),
-    (".priorityClassName", "priorityClassName"),
-    (".resources", "resources"),
-    (".serviceAccountName", "serviceAccount"),
+/// Fields of pods and their containers, and the fields of `spec.server` that they are made from.
+const SERVER: [(&str, &str); 7] = [
+    ("affinity", "affinity"),
+    ("tolerations", "tolerations"),
+    ("topologySpreadConstraints", "topologySpreadConstraints"),
+    ("nodeSelector", "nodeSelector"),
+    ("priorityClassName", "priorityClassName"),
+    ("resources", "resources"),
+    ("serviceAccountName", "serviceAccount"),
 ];
 
 impl Error {
@@ -101,10 +102,9 @@ pub(super) fn volume_field(name: &str) -> &'static str {
 /// Returns the field that the pods of the server have what was refused from.
 fn server_field(status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    let found = causes.flat_map(|cause| {
-        SERVER
-            .iter()
-            .filter(move |(part, _)| cause.field.contains(part))
+    let found = causes.filter_map(|cause| {
+        let part = pod_part(&cause.field)?;
+        SERVER.iter().find(|(known, _)| *known == part)
     });
     let mut fields: Vec<String> = found
         .map(|(_, field)| format!("spec.server.{field}"))
@@ -115,6 +115,16 @@ fn server_field(status: &Status) -> String {
         fields.push("spec.server.podTemplate".to_owned());
     }
     fields.join(", ")
+}
+
+/// Returns the field of the pod, or of one of its containers, that a field of a Deployment lies in.
+fn pod_part(field: &str) -> Option<&str> {
+    let pod = field.strip_prefix("spec.template.spec.")?;
+    let part = match pod.strip_prefix("containers[") {
+        Some(container) => container.split_once("].")?.1,
+        None => pod,
+    };
+    part.split(['.', '[']).next()
 }
 
 #[cfg(test)]
@@ -218,6 +228,37 @@ mod tests {
         "a-server",
         "spec.template.spec.volumes[3].name",
         "spec.server.podTemplate"
+    )]
+    #[case::spread(
+        "Deployment",
+        "a-server",
+        "spec.template.spec.topologySpreadConstraints[0].whenUnsatisfiable",
+        "spec.server.topologySpreadConstraints"
+    )]
+    #[case::affinity_by_labels_of_nodes(
+        "Deployment",
+        "a-server",
+        "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution\
+            .nodeSelectorTerms[0].matchExpressions[0].operator",
+        "spec.server.affinity"
+    )]
+    #[case::limits(
+        "Deployment",
+        "a-server",
+        "spec.template.spec.containers[0].resources.limits[memory]",
+        "spec.server.resources"
+    )]
+    #[case::size_0(
+        "PersistentVolumeClaim",
+        "a-server-data",
+        "spec.resources[storage]",
+        "spec.database.embedded.storage"
+    )]
+    #[case::schedule_of_an_embedded_database(
+        "CronJob",
+        "a-server-backup",
+        "spec.schedule",
+        "spec.database.backup"
     )]
     fn the_field_to_change_is_named(
         #[case] kind: &str,
