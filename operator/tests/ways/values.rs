@@ -19,6 +19,15 @@ fn values_that_would_do_harm_are_refused() {
         ("extraArgs=[\"--metrics-secure=false\"]", "/extraArgs/0"),
         ("extraArgs=[\"--metrics-cert-dir\",\"a\"]", "/extraArgs/0"),
         ("extraArgs=[\"--log-level-file=a\"]", "/extraArgs/0"),
+        // The kubelet asks the ports that the chart names, and ends an operator that is not there.
+        (
+            "extraArgs=[\"--health-bind-address=0.0.0.0:9081\"]",
+            "/extraArgs/0",
+        ),
+        (
+            "extraArgs=[\"--metrics-bind-address\",\"0.0.0.0:9443\"]",
+            "/extraArgs/0",
+        ),
         (
             "images.registry=\"https://mirror.example\"",
             "/images/registry",
@@ -119,6 +128,28 @@ fn a_policy_without_databases_has_the_ports_of_the_kube_apiservers() {
     assert_eq!(ports, json!([port(443), port(6443)]));
 }
 
+/// A policy that nobody passes shuts out the Prometheus that the monitor asks for.
+#[test]
+fn a_monitor_behind_a_policy_needs_readers() {
+    let Some(tools) = Tools::find() else { return };
+    let both = [
+        "--set",
+        "networkPolicy.enabled=true",
+        "--set",
+        "monitoring.serviceMonitor.enabled=true",
+    ];
+    let said = tools.helm_refuses(&both);
+    assert!(said.contains("networkPolicy.metricsFrom"), "{said}");
+    let readers = "networkPolicy.metricsFrom=[{\"namespaceSelector\":{}}]";
+    let objects = tools.helm(NAMESPACE, &[&both[..], &["--set-json", readers]].concat());
+    let policy = &of_kind(&objects, "NetworkPolicy")[0]["spec"];
+    let from = json!([{"namespaceSelector": {}}]);
+    assert_eq!(policy["ingress"][0]["from"], from);
+    let alone = tools.helm(NAMESPACE, &both[..2]);
+    let policy = &of_kind(&alone, "NetworkPolicy")[0]["spec"];
+    assert_eq!(policy["ingress"], json!([]));
+}
+
 /// Returns the values by which the chart applies a `ReportsServer` for a namespace.
 fn applying(namespace: &str) -> Vec<String> {
     let values = [
@@ -140,6 +171,11 @@ fn a_reports_server_that_cannot_be_carried_out_is_refused() {
     let own: Vec<&str> = own.iter().map(String::as_str).collect();
     let said = tools.helm_refuses(&own);
     assert!(said.contains("the operator's own namespace"), "{said}");
+    // The chart would make a namespace of Kubernetes its own.
+    let system = applying("kube-system");
+    let system: Vec<&str> = system.iter().map(String::as_str).collect();
+    let said = tools.helm_refuses(&system);
+    assert!(said.contains("begins with kube-"), "{said}");
     let other = applying("policy-reports");
     let other: Vec<&str> = other.iter().map(String::as_str).collect();
     let none = ["--set", "replicas=0"];
