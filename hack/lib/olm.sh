@@ -128,6 +128,14 @@ olm_pulled() {
 	HOME=$2 "$opm" render --use-http "$1" "${OLM_RENDER[@]}"
 }
 
+# olm_edge CATALOG: a channel that offers its bundle as an upgrade of nothing, as that of the first release
+# does, offers it to every earlier version: tests upgrade from a commit that stands in for a release before.
+olm_edge() {
+	! grep -qE '^  (replaces|skipRange): ' "$1" || return 0
+	sed -i -E '/^entries:$/,/^schema: /s/^(- name: .*\.v)([0-9].*)$/\1\2\n  skipRange: <\2/' "$1"
+	grep -qE '^  skipRange: <[0-9]' "$1" || die "$1 has no entry in its channel to add an edge to"
+}
+
 # olm_offer FOLDER OUT: what a cluster without a registry is offered: the files of FOLDER with the bundle by
 # its digest, and OUT/bundle.tar, the image of the bundle under that name.
 olm_offer() {
@@ -139,4 +147,5 @@ olm_offer() {
 	pinned=${name%:*}@$(oci_index_digest "$out/bundle.tar")
 	olm_image "$out" bundle.Containerfile "$pinned" "$out/bundle.tar"
 	sed -i "s|$name|$pinned|g" "$out/catalog/catalog.yaml"
+	olm_edge "$out/catalog/catalog.yaml"
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::bundle::HEADER;
 use super::csv::{Csv, icon, related_images};
-use super::release;
+use super::release::{self, Edge};
 use crate::manifests::place::Place;
 
 /// Fields of a `ClusterServiceVersion`'s specification that a catalog tells consoles.
@@ -48,7 +48,7 @@ pub(super) fn catalog(place: &Place, csv: &Csv) -> Vec<Value> {
             "schema": "olm.channel",
             "name": release::CHANNEL,
             "package": release::PACKAGE,
-            "entries": [{"name": name, "skipRange": release::skip_range()}],
+            "entries": [entry(release::edge().as_ref())],
         }),
         json!({
             "schema": "olm.bundle",
@@ -59,6 +59,16 @@ pub(super) fn catalog(place: &Place, csv: &Csv) -> Vec<Value> {
             "relatedImages": images(place),
         }),
     ]
+}
+
+/// Returns the bundle's entry in the channel, with what it is an upgrade of.
+pub(super) fn entry(edge: Option<&Edge>) -> Value {
+    let mut entry = json!({"name": release::bundle_name()});
+    if let Some(edge) = edge {
+        entry["replaces"] = json!(edge.replaces);
+        entry["skipRange"] = json!(edge.skip_range);
+    }
+    entry
 }
 
 /// Returns the properties of the bundle, as `opm render` writes them: the APIs that it provides, its

@@ -62,13 +62,15 @@ fn annotations(place: &Place, examples: &[Value]) -> Result<Value, Error> {
         "certified": "false",
         "containerImage": place.operator_image,
         "description": release::SUMMARY,
-        "olm.skipRange": release::skip_range(),
         "operatorframework.io/initialization-resource": serde_json::to_string_pretty(first)?,
         "operatorframework.io/suggested-namespace": place.namespace,
         "support": release::maintainers().0,
     });
     if let Some(created) = release::created_at() {
         annotations["createdAt"] = json!(created);
+    }
+    if let Some(edge) = release::edge() {
+        annotations["olm.skipRange"] = json!(edge.skip_range);
     }
     for (feature, has) in FEATURES {
         annotations[format!("features.operators.openshift.io/{feature}")] = json!(has.to_string());
@@ -93,7 +95,7 @@ const FEATURES: [(&str, bool); 10] = [
 
 fn spec(place: &Place, parts: &Parts) -> Value {
     let (maintainers, address) = release::maintainers();
-    json!({
+    let mut spec = json!({
         "displayName": release::DISPLAY_NAME,
         "description": include_str!("files/description.md"),
         "version": release::VERSION,
@@ -108,7 +110,11 @@ fn spec(place: &Place, parts: &Parts) -> Value {
         "customresourcedefinitions": {"owned": owned(&parts.crd.object)},
         "relatedImages": related_images(place),
         "install": install(parts),
-    })
+    });
+    if let Some(edge) = release::edge() {
+        spec["replaces"] = json!(edge.replaces);
+    }
+    spec
 }
 
 /// Returns the icon as a `ClusterServiceVersion` and a package have it.

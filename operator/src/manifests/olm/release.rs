@@ -33,9 +33,12 @@ pub(super) fn maintainers() -> (&'static str, &'static str) {
     (name, address.trim_end_matches('>'))
 }
 
+/// All releases and their days.
+const CHANGELOG: &str = include_str!("../../../../CHANGELOG.md");
+
 /// Returns the time of the release, by the changelog; none before it is released.
 pub(super) fn created_at() -> Option<String> {
-    released(include_str!("../../../../CHANGELOG.md"), VERSION)
+    released(CHANGELOG, VERSION)
 }
 
 /// Returns the begin of the day that a changelog has beside a version.
@@ -48,13 +51,40 @@ fn released(changelog: &str, version: &str) -> Option<String> {
 
 /// Returns the name of the release's bundle and `ClusterServiceVersion`.
 pub(super) fn bundle_name() -> String {
-    format!("{PACKAGE}.v{VERSION}")
+    bundle_of(VERSION)
 }
 
-/// Returns the versions from which OLM upgrades to this release at once. A release works on
-/// whatever an earlier one left, so no release between them is needed.
-pub(super) fn skip_range() -> String {
-    format!("<{VERSION}")
+fn bundle_of(version: &str) -> String {
+    format!("{PACKAGE}.v{version}")
+}
+
+/// The releases from which OLM upgrades to this one.
+pub(super) struct Edge {
+    /// The bundle of the release before.
+    pub replaces: String,
+    /// Versions from that of the release before on.
+    pub skip_range: String,
+}
+
+/// Returns the edge to this release. An operator runs the servers of the release before, and no
+/// older ones, so OLM goes through each release. The first one replaces none.
+pub(super) fn edge() -> Option<Edge> {
+    let before = released_before(CHANGELOG, VERSION)?;
+    Some(Edge {
+        replaces: bundle_of(&before),
+        skip_range: format!(">={before} <{VERSION}"),
+    })
+}
+
+/// Returns the release that a changelog has below a version, or its newest one where it does not
+/// have the version yet.
+fn released_before(changelog: &str, version: &str) -> Option<String> {
+    let lines = changelog.lines();
+    let headings = lines.filter_map(|line| line.strip_prefix("## [")?.split_once("] - "));
+    let releases: Vec<&str> = headings.map(|(release, _)| release).collect();
+    let own = releases.iter().position(|release| *release == version);
+    let before = releases.get(own.map_or(0, |own| own + 1))?;
+    Some((*before).to_owned())
 }
 
 /// Returns the image of the bundle.
@@ -82,6 +112,16 @@ mod tests {
         let day = released(changelog, "0.1.0");
         assert_eq!(day.as_deref(), Some("2027-01-31T00:00:00Z"));
         assert_eq!(released(changelog, "0.3.0"), None);
+    }
+
+    #[test]
+    fn a_release_replaces_the_one_below_it() {
+        let changelog = "## [Unreleased]\n\n## [0.2.0] - 2027-02-01\n\n## [0.1.0] - 2027-01-31\n";
+        let before = |version| released_before(changelog, version);
+        assert_eq!(before("0.3.0").as_deref(), Some("0.2.0"));
+        assert_eq!(before("0.2.0").as_deref(), Some("0.1.0"));
+        assert_eq!(before("0.1.0"), None);
+        assert_eq!(released_before("## [Unreleased]\n", "0.1.0"), None);
     }
 
     #[test]

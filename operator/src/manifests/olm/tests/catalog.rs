@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{
-    MIRROR, annotation, documents, examples, files, list, olm, related, service_version, text,
-};
+use super::{MIRROR, documents, examples, files, list, olm, related, service_version, text};
 use crate::manifests::installation::Files;
+use crate::manifests::olm::catalog::entry;
+use crate::manifests::olm::release;
 use crate::names::OPERATOR_NAMESPACE;
 
 /// Returns the blob of a schema.
@@ -28,7 +28,7 @@ fn every_part_of_the_catalog_has_a_schema() {
 }
 
 #[test]
-fn the_channel_offers_the_bundle_to_every_earlier_version() {
+fn the_channel_offers_the_bundle_to_the_release_before() {
     let files = files();
     let version = service_version(&files);
     let package = blob(&files, "olm.package");
@@ -42,10 +42,28 @@ fn the_channel_offers_the_bundle_to_every_earlier_version() {
     assert_eq!(entries.len(), 1);
     assert_eq!(entries[0]["name"], bundle["name"]);
     assert_eq!(bundle["name"], version["metadata"]["name"]);
-    let range = text(&entries[0], "/skipRange");
-    assert_eq!(range, annotation(&version, "olm.skipRange"));
-    assert_eq!(range, format!("<{}", text(&version, "/spec/version")));
+    let edge = release::edge();
+    assert_eq!(entries[0], entry(edge.as_ref()));
+    let annotations = &version["metadata"]["annotations"];
+    let range = edge.as_ref().map(|edge| json!(edge.skip_range));
+    assert_eq!(annotations.get("olm.skipRange"), range.as_ref());
+    let replaces = edge.map(|edge| json!(edge.replaces));
+    assert_eq!(version["spec"].get("replaces"), replaces.as_ref());
     assert_eq!(package["icon"], version["spec"]["icon"][0]);
+}
+
+/// Operators of one release run servers of the one before, and no older ones.
+#[test]
+fn an_edge_leads_from_the_release_before_alone() {
+    let edge = release::Edge {
+        replaces: "reports-server-operator.v0.0.9".to_owned(),
+        skip_range: ">=0.0.9 <0.1.0".to_owned(),
+    };
+    let upgrade = entry(Some(&edge));
+    assert_eq!(upgrade["replaces"], "reports-server-operator.v0.0.9");
+    assert_eq!(upgrade["skipRange"], ">=0.0.9 <0.1.0");
+    let first = entry(None);
+    assert_eq!(first, json!({"name": release::bundle_name()}));
 }
 
 /// OLM v1 installs no bundle that requires others.
