@@ -19,9 +19,23 @@ provenance_builder() {
 	fi
 }
 
-# provenance_predicate BEGAN: the predicate. What decides the result is pinned in these files.
+# provenance_image: the image that this runs in, where a workflow names it in BUILD_IMAGE.
+provenance_image() {
+	[ -n "${BUILD_IMAGE:-}" ] || return 0
+	[[ $BUILD_IMAGE =~ ^([^@]*/([^@/:]+)):([^@/:]+)@(sha256:([0-9a-f]{64}))$ ]] ||
+		die "BUILD_IMAGE is '$BUILD_IMAGE'; an image is named by its tag and its digest"
+	jq -nc --arg repository "${BASH_REMATCH[1]}" --arg name "${BASH_REMATCH[2]}" --arg tag "${BASH_REMATCH[3]}" \
+		--arg version "${BASH_REMATCH[4]}" --arg digest "${BASH_REMATCH[5]}" '{
+		uri: "pkg:oci/\($name)@\($version | @uri)?repository_url=\($repository)&tag=\($tag)",
+		digest: {sha256: $digest}}'
+}
+
+# provenance_predicate BEGAN: the predicate. What decides the result is pinned in these files; a workflow also
+# names the image that has the compilers.
 provenance_predicate() {
-	local file pins=()
+	local file image pins=()
+	image=$(provenance_image)
+	[ -z "$image" ] || pins+=("$image")
 	for file in Cargo.lock rust-toolchain.toml e2e/delivery/go.sum; do
 		pins+=("$(jq -nc --arg name "$file" --arg digest "$(sha256sum "$ROOT/$file" | cut -d' ' -f1)" \
 			'{name: $name, digest: {sha256: $digest}}')")
