@@ -10,6 +10,7 @@
 
 mod objects;
 mod olm;
+mod overlays;
 mod tools;
 mod values;
 

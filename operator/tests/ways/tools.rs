@@ -67,7 +67,7 @@ impl Tools {
         helm.output().expect("helm runs")
     }
 
-    /// Returns what a folder for kustomize makes.
+    /// Returns what a folder for kustomize makes: one of ours, or another by its whole path.
     pub fn kustomize(&self, folder: &str) -> Vec<Value> {
         let folder = Path::new(MANIFESTS).join("kustomize").join(folder);
         let output = Command::new(&self.kustomize).arg(folder).output();
