@@ -1,5 +1,5 @@
-//! The operator inside of a test's process, with the administrator's rights or those of a user: for tests on a control
-//! plane without nodes, and with databases that only the test can reach.
+//! The operator inside of a test's process, with the administrator's rights or those of a user: for
+//! tests on a control plane without nodes, and with databases that only the test can reach.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

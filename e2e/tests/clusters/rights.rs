@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::interference::rights::{USER, grant};
+use crate::common::rights::{USER, grant};
 use ::crds::names::LABEL_TARGET;
 use ::crds::v1alpha1::conditions::STALLED;
 use ::crds::v1alpha1::{ReportsServer, reasons, reports_server_crd};

@@ -2,6 +2,7 @@
 
 pub mod faults;
 pub mod recreate;
+pub mod rights;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

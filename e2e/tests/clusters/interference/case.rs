@@ -4,7 +4,7 @@ use std::fmt;
 
 use e2e::steps::BACK;
 
-use crate::interference::rights;
+use crate::common::rights;
 
 /// Points at which the operator dies on the way there.
 pub const THERE: [&str; 10] = [

@@ -11,11 +11,10 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use testreports::ReportKind;
 
-use crate::common::full;
+use crate::common::{full, rights};
 use crate::interference::case::{Case, Interference, Stall};
 use crate::interference::ground::{Contents, Ground, SOON, ended, reports};
 use crate::interference::meddle::{DOOMED, Meddling};
-use crate::interference::rights;
 use crate::interference::writer::Writer;
 
 /// Chooses the cases of a usual run: the same in each.

@@ -19,9 +19,10 @@ use serde_json::json;
 use testcluster::Signal;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::common::rights;
 use crate::interference::case::{Case, Interference};
 use crate::interference::ground::{Contents, Ground, KIND, SOON, reports};
-use crate::interference::{API_SERVICE, PAUSE, applied, rights};
+use crate::interference::{API_SERVICE, PAUSE, applied};
 
 /// Time for which a server or its database is away.
 const AWAY: Duration = Duration::from_secs(6);

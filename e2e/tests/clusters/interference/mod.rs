@@ -8,7 +8,6 @@ mod case;
 mod ground;
 mod matrix;
 mod meddle;
-pub mod rights;
 mod taken_back;
 mod writer;
 
