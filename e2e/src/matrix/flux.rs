@@ -19,7 +19,7 @@ const NAMESPACE: &str = "flux-system";
 /// The examples' objects.
 const REPOSITORY: &str = "gitrepository/reports-server";
 const OPERATOR: &str = "kustomization/reports-server-operator";
-const SERVER: &str = "kustomization/policy-reports";
+pub const SERVER: &str = "kustomization/policy-reports";
 /// The line of docs/uninstall.md before its commands.
 pub const PAGE_LINE: &str = "By Flux:";
 /// The Kustomization of the CRDs of reports.

@@ -276,7 +276,7 @@ impl Ground {
     }
 }
 
-/// Makes sure that the tool was told to apply everything at these steps.
+/// Makes sure that the tool was told to apply everything at these steps, and did.
 fn applied_at(steps: &[String], wanted: &[&str]) {
     println!("everything was applied again at:");
     for step in steps {

@@ -1,23 +1,28 @@
 //! A tool that applies everything again in the middle of each step.
 
-use std::collections::BTreeMap;
-
 use crds::names::SIDE_DOOR;
 use crds::v1alpha1::ReportsServer;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, future, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::DynamicObject;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Tool;
+use super::orders::{Orders, REPEATED, Step};
 use crate::matrix::error::MatrixError;
 use crate::takeover::{GROUPS, TakeoverError};
 
-/// The state of a group or a CRD: its name, and what is told of it.
-type Step = (String, String);
+/// Something that has changed in the cluster.
+enum News {
+    Step(Step),
+    /// An object of the tool, which says what it has obeyed.
+    Told(Box<DynamicObject>),
+}
 
 /// Orders a tool to apply everything again, at each change of a group's step or of a CRD's door.
 pub struct Again {
@@ -35,7 +40,7 @@ impl Again {
         Self { stop, task }
     }
 
-    /// Ends it; returns the steps at which everything was applied again.
+    /// Ends it; returns the phases in which the tool was told to apply everything again, and did.
     ///
     /// # Errors
     /// If the tool could not be asked.
@@ -51,17 +56,38 @@ async fn run(
     client: Client,
     stop: CancellationToken,
 ) -> Result<Vec<String>, MatrixError> {
-    let mut steps = steps(&client);
-    let mut known: BTreeMap<String, String> = BTreeMap::new();
-    let mut seen = Vec::new();
-    while let Some(Some((name, state))) = stop.run_until_cancelled(steps.next()).await {
-        if known.get(&name) != Some(&state) {
-            tool.order(&client).await?;
-            seen.push(format!("{name}: {state}"));
-            known.insert(name, state);
+    let told = told(&tool, &client);
+    let mut news = stream::select(steps(&client).map(News::Step), told);
+    let mut orders = Orders::default();
+    loop {
+        let next = tokio::time::timeout(REPEATED, news.next());
+        match stop.run_until_cancelled(next).await {
+            Some(Ok(Some(News::Step(step)))) => orders.reaches(step),
+            Some(Ok(Some(News::Told(object)))) => {
+                let name = object.metadata.name.as_deref().unwrap_or_default();
+                orders.hears(name, |token| tool.object_has_obeyed(&object, token));
+            }
+            // Nothing new, but an order may have been lost.
+            Some(Err(_)) => {}
+            Some(Ok(None)) | None => return Ok(orders.obeyed()),
+        }
+        if orders.is_due(Instant::now()) {
+            let mut order = tool.order(&client).await?;
+            // While the groups move, it is busy waiting for the ReportsServer.
+            order.objects.retain(|name| !tool.waits_in(name));
+            orders.given(order, Instant::now());
         }
     }
-    Ok(seen)
+}
+
+/// Returns each state of the tool's objects as it comes.
+fn told(tool: &Tool, client: &Client) -> BoxStream<'static, News> {
+    watcher(tool.objects(client), watcher::Config::default())
+        .default_backoff()
+        .applied_objects()
+        .filter_map(|object| future::ready(object.ok()))
+        .map(|object| News::Told(Box::new(object)))
+        .boxed()
 }
 
 /// Returns every state as it comes.
@@ -86,10 +112,10 @@ fn groups(server: &ReportsServer) -> Vec<Step> {
     let status = server.status.as_ref();
     let migration = status.and_then(|status| status.migration.as_ref());
     let groups = migration.map_or(&[][..], |migration| migration.groups.as_slice());
-    let steps = groups.iter().map(|group| {
-        let step = group.step.as_deref().unwrap_or_default();
-        let state = format!("{} {step}", group.phase.as_str());
-        (group.group.clone(), state)
+    let steps = groups.iter().map(|group| Step {
+        name: group.group.clone(),
+        phase: group.phase.as_str().to_owned(),
+        step: group.step.clone().unwrap_or_default(),
     });
     steps.collect()
 }
@@ -98,13 +124,17 @@ fn groups(server: &ReportsServer) -> Vec<Step> {
 fn door(crd: &CustomResourceDefinition) -> Option<Step> {
     let name = crd.metadata.name.clone()?;
     let mut versions = crd.spec.versions.iter();
-    let state = if versions.any(|version| version.name == SIDE_DOOR) {
+    let phase = if versions.any(|version| version.name == SIDE_DOOR) {
         SIDE_DOOR
     } else {
         "as shipped"
     };
     let is_of_reports = GROUPS.contains(&crd.spec.group.as_str());
-    is_of_reports.then(|| (name, state.to_owned()))
+    is_of_reports.then(|| Step {
+        name,
+        phase: phase.to_owned(),
+        step: String::new(),
+    })
 }
 
 #[cfg(test)]
@@ -125,7 +155,7 @@ mod tests {
             }))
             .unwrap()
         };
-        let state = |crd: CustomResourceDefinition| door(&crd).map(|(_, state)| state);
+        let state = |crd: CustomResourceDefinition| door(&crd).map(|step| step.phase);
         assert_eq!(state(crd(GROUPS[0], &["v1"])).unwrap(), "as shipped");
         assert_eq!(
             state(crd(GROUPS[0], &["v1", SIDE_DOOR])).unwrap(),
@@ -148,8 +178,11 @@ mod tests {
         }))
         .unwrap();
         let steps = groups(&server);
-        let wanted = [(GROUPS[0], "Switching Hold"), (GROUPS[1], "Soaking ")];
-        let wanted = wanted.map(|(group, state)| (group.to_owned(), state.to_owned()));
+        let wanted = [[GROUPS[0], "Switching", "Hold"], [GROUPS[1], "Soaking", ""]];
+        let wanted = wanted.map(|wanted| {
+            let [name, phase, step] = wanted.map(str::to_owned);
+            Step { name, phase, step }
+        });
         assert_eq!(steps, wanted);
     }
 }

@@ -2,9 +2,11 @@
 //! the `ReportsServer`. While the groups move, the tool is made to apply all of it again.
 
 mod again;
+mod orders;
 mod tree;
 mod writes;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 pub use again::Again;
+pub use orders::Order;
 pub use tree::Tree;
 pub use writes::{Writes, Written};
 
@@ -139,25 +142,26 @@ impl Tool {
         }
     }
 
-    /// Orders the tool to apply everything again, and does not wait for it; returns the token by
-    /// which the tool says that it did.
+    /// Orders the tool to apply everything again, and does not wait for it.
     ///
     /// # Errors
     /// If an object of the tool cannot be changed.
-    pub async fn order(&self, client: &Client) -> Result<String, MatrixError> {
+    pub async fn order(&self, client: &Client) -> Result<Order, MatrixError> {
         let token = Uuid::new_v4().to_string();
-        let objects = self.objects(client);
-        for object in list(&objects).await? {
+        let api = self.objects(client);
+        let mut objects = BTreeSet::new();
+        for object in list(&api).await? {
             let patch = match self {
                 Self::ArgoCd(_) => argocd::order(&object.data, &token),
                 Self::Flux(_) => flux::order(&token),
             };
             let name = object.metadata.name.unwrap_or_default();
             let params = PatchParams::default();
-            let patched = objects.patch(&name, &params, &Patch::Merge(&patch)).await;
+            let patched = api.patch(&name, &params, &Patch::Merge(&patch)).await;
             patched.map_err(testcluster::Error::from)?;
+            objects.insert(name);
         }
-        Ok(token)
+        Ok(Order { token, objects })
     }
 
     /// Orders the tool to apply everything again, and waits until it has.
@@ -167,7 +171,7 @@ impl Tool {
     pub async fn apply_again(&self, client: &Client) -> Result<(), MatrixError> {
         let begun = Instant::now();
         while begun.elapsed() < LIMIT {
-            let token = self.order(client).await?;
+            let Order { token, .. } = self.order(client).await?;
             let ordered = Instant::now();
             while ordered.elapsed() < PATIENCE {
                 if self.has_obeyed(client, &token).await? {
@@ -191,10 +195,22 @@ impl Tool {
     /// Returns whether everything was applied for `token`.
     async fn has_obeyed(&self, client: &Client, token: &str) -> Result<bool, MatrixError> {
         let objects = list(&self.objects(client)).await?;
-        Ok(objects.iter().all(|object| match self {
+        let mut objects = objects.iter();
+        Ok(objects.all(|object| self.object_has_obeyed(object, token)))
+    }
+
+    /// Returns whether one of the tool's objects was applied for `token`.
+    fn object_has_obeyed(&self, object: &DynamicObject, token: &str) -> bool {
+        match self {
             Self::ArgoCd(_) => argocd::has_obeyed(&object.data, token),
             Self::Flux(_) => flux::has_obeyed(&object.data, token),
-        }))
+        }
+    }
+
+    /// Returns whether the tool waits, in its object of this name, until the `ReportsServer` is
+    /// ready, and obeys no order meanwhile.
+    fn waits_in(&self, name: &str) -> bool {
+        matches!(self, Self::Flux(_)) && flux::SERVER.ends_with(&format!("/{name}"))
     }
 
     /// Returns the tool's own objects, which say what it applies.
