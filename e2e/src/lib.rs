@@ -11,6 +11,7 @@ pub mod incumbent;
 pub mod kyverno;
 pub mod matrix;
 pub mod operator;
+pub mod page;
 pub mod patroni;
 pub mod processes;
 pub mod request;

@@ -6,10 +6,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::common::{bash, helm, options, say};
+use e2e::page::{Block, Page};
 use e2e::takeover::Takeover;
 use testreports::Input;
 
-const PAGE: &str = include_str!("../../../docs/quickstart.md");
+const PAGE: Page = Page {
+    name: "docs/quickstart.md",
+    text: include_str!("../../../docs/quickstart.md"),
+};
 const MANIFESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests");
 const REPORTS: usize = 200;
 const FROM_NOTHING: &str = "From nothing";
@@ -46,39 +50,16 @@ const NOT_RUN: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Returns the section under a heading.
-fn section(heading: &str) -> &'static str {
-    let start = format!("{heading}\n");
-    let mut sections = PAGE.split("\n## ").skip(1);
-    let found = sections.find(|section| section.starts_with(&start));
-    found.unwrap_or_else(|| panic!("docs/quickstart.md has no heading '{heading}'"))
-}
-
-/// Returns the texts of the blocks of a language in a section.
-fn blocks(heading: &str, language: &str) -> Vec<&'static str> {
-    let open = format!("\n```{language}\n");
-    let blocks = section(heading).split(open.as_str()).skip(1);
-    blocks
-        .map(|block| block.split("\n```").next().unwrap())
-        .collect()
-}
-
 /// Returns the commands under a heading, in order.
 fn commands(heading: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    let blocks = blocks(heading, "console").into_iter();
-    for line in blocks.flat_map(str::lines) {
-        if let Some(command) = line.strip_prefix("$ ") {
-            found.push(command.to_owned());
-        } else {
-            let last = found.last_mut().expect("a block begins with a command");
-            assert!(last.ends_with('\\'), "output of a command: {line}");
-            last.push('\n');
-            last.push_str(line);
-        }
+    let blocks = PAGE.under(heading, "console");
+    for block in &blocks {
+        let output = block.output();
+        assert!(output.is_empty(), "output of a command: {output:?}");
     }
-    assert!(!found.is_empty(), "no commands under '{heading}'");
-    found
+    let commands: Vec<_> = blocks.iter().flat_map(Block::commands).collect();
+    assert!(!commands.is_empty(), "no commands under '{heading}'");
+    commands
 }
 
 /// Returns those that are run here.
@@ -110,9 +91,9 @@ impl<'a> Reader<'a> {
         std::fs::create_dir(at("bin")).unwrap();
         std::os::unix::fs::symlink(helm, at("bin/helm")).unwrap();
         std::os::unix::fs::symlink(MANIFESTS, at("manifests")).unwrap();
-        let values = blocks(FROM_NOTHING, "yaml");
+        let values = PAGE.under(FROM_NOTHING, "yaml");
         assert_eq!(values.len(), 1, "{values:?}");
-        std::fs::write(at("values.yaml"), values[0]).unwrap();
+        std::fs::write(at("values.yaml"), values[0].text()).unwrap();
         Self { line, folder }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::common::bash;
 use crds::names::FINALIZER;
+use e2e::page::{Block, Page};
 use e2e::processes::{LIMIT, Processes, SERVICE, stop};
 use e2e::takeover::GROUPS;
 use e2e::witness::State;
@@ -16,7 +17,10 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use testreports::ReportKind;
 
-const RUNBOOK: &str = include_str!("../../../docs/runbook.md");
+const RUNBOOK: Page = Page {
+    name: "docs/runbook.md",
+    text: include_str!("../../../docs/runbook.md"),
+};
 const INSTALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../manifests/install.yaml");
 const REPORTS: usize = 60;
 const NAMESPACE: &str = "team-00";
@@ -27,42 +31,23 @@ const BLOCK_LIMIT: Duration = Duration::from_mins(2);
 /// The name of the `ReportsServer` in the runbook.
 const NAME: &str = "NAME";
 
-/// A block of commands and the heading that it stands under.
-#[derive(Clone, Debug, PartialEq)]
-struct Block {
-    heading: &'static str,
-    commands: &'static str,
-}
-
-/// Every block of the runbook, in order.
+/// Every block of the runbook, in order; the first sets variables.
 fn blocks() -> Vec<Block> {
-    let mut found = Vec::new();
-    for section in RUNBOOK.split("\n#").skip(1) {
-        let heading = section.lines().next().unwrap();
-        let heading = heading.trim_start_matches('#').trim();
-        for block in section.split("\n```bash\n").skip(1) {
-            let commands = block.split("\n```").next().unwrap();
-            found.push(Block { heading, commands });
-        }
-    }
-    found
+    let mut blocks = RUNBOOK.blocks();
+    blocks.retain(|block| block.language == "bash");
+    blocks
 }
 
 /// The blocks under a heading.
-fn under(heading: &str) -> Vec<&'static str> {
-    let all = blocks().into_iter();
-    let found: Vec<_> = all
-        .filter(|block| block.heading == heading)
-        .map(|block| block.commands)
-        .collect();
+fn under(heading: &str) -> Vec<String> {
+    let found = RUNBOOK.under(heading, "bash");
     assert!(!found.is_empty(), "no commands under '{heading}'");
-    found
+    found.iter().map(Block::text).collect()
 }
 
 /// The variables that a person sets first; they stand above the first heading.
-fn variables() -> &'static str {
-    let first = RUNBOOK.split("\n```bash\n").nth(1).unwrap();
-    first.split("\n```").next().unwrap()
+fn variables() -> String {
+    blocks()[0].text()
 }
 
 /// Somebody with a shell in a folder of their own.
@@ -93,7 +78,7 @@ impl<'a> Person<'a> {
     async fn follows(&self, heading: &str) -> String {
         let mut said = String::new();
         for commands in under(heading) {
-            said.push_str(&self.runs(commands).await);
+            said.push_str(&self.runs(&commands).await);
         }
         said
     }
@@ -338,7 +323,7 @@ fn every_block_of_the_runbook_is_run() {
     assert!(Path::new(INSTALL).exists());
     let blocks = blocks();
     assert!(blocks.len() >= 10, "{blocks:?}");
-    for Block { heading, .. } in blocks {
+    for Block { heading, .. } in &blocks[1..] {
         let followed = format!("follows(\"{heading}\")");
         assert!(here.contains(&followed), "nobody runs '{heading}'");
     }
