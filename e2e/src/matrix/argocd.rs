@@ -24,8 +24,6 @@ const CRDS: &str = "report-crds";
 const CRDS_EXAMPLE: &str = "report-crds.yaml";
 /// Field manager of Argo CD's writes.
 pub const MANAGER: &str = "argocd-controller";
-/// The line of docs/uninstall.md before its commands.
-pub const PAGE_LINE: &str = "By Argo CD:";
 /// The cluster has a network of its own, and so a loopback.
 const LOOPBACK: &str = "127.0.0.1";
 const REDIS: u16 = 19481;

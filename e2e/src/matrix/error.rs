@@ -58,6 +58,9 @@ pub enum MatrixError {
     /// A `ReportsServer` or its CRD is being deleted.
     #[error("the ReportsServer or its CRD is being deleted, since {0}")]
     NotKept(String),
+    /// Something of a server is there after its `ReportsServer`.
+    #[error("the ReportsServer is gone, and this is left: {0}")]
+    Left(String),
     /// Helm is not there.
     #[error("REPORTS_SERVER_HELM is not set; hack/ways helm prints what it has to be")]
     NoHelm,

@@ -20,8 +20,6 @@ const NAMESPACE: &str = "flux-system";
 const REPOSITORY: &str = "gitrepository/reports-server";
 const OPERATOR: &str = "kustomization/reports-server-operator";
 pub const SERVER: &str = "kustomization/policy-reports";
-/// The line of docs/uninstall.md before its commands.
-pub const PAGE_LINE: &str = "By Flux:";
 /// The Kustomization of the CRDs of reports.
 const CRDS: &str = "report-crds";
 /// API group and version of a Kustomization.

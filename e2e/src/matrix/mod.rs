@@ -1,6 +1,7 @@
 //! Each way of installing, on a real cluster with its own tool: the operator comes, the reports go
 //! to the server, the release before is upgraded, gone back to and upgraded again, the reports go
-//! back, and the operator goes; clients watch all the time.
+//! back, and the operator goes, in wrong orders and in that of the page; clients watch all the
+//! time.
 
 mod argocd;
 mod error;
@@ -9,7 +10,7 @@ pub mod gitops;
 mod metrics;
 mod olm;
 mod outcome;
-mod page;
+mod pages;
 mod previous;
 mod tool;
 mod way;
@@ -87,7 +88,7 @@ impl Attempt<'_> {
         let harness = Harness::start(&self.line.cluster, &ChaosOptions::default()).await?;
         let tally = Arc::clone(&harness.tally);
         harness.going(Direction::Back);
-        let done = self.back(outcome).await;
+        let done = Box::pin(self.back(&harness, outcome)).await;
         harness.going(Direction::Rest);
         harness.finish().await?;
         outcome.count(&tally);
@@ -102,17 +103,13 @@ impl Attempt<'_> {
         let first = first.unwrap_or(&self.manifests);
         line.say(&format!("installing ({})", way.name()));
         way.install(&line.cluster, first).await?;
-        way.test(&line.cluster).await?;
         outcome.installed = true;
-        line.apply().await?;
-        way.asks_to_wait(&line.cluster, true).await?;
-        line.follow_to_ready(LIMIT).await?;
-        way.asks_to_wait(&line.cluster, false).await?;
+        self.switch().await?;
         outcome.ready = true;
         outcome.upgraded = before.map(|_| false);
         outcome.downgraded = before.filter(|_| way.goes_back()).map(|_| false);
         line.say("installing over it");
-        way.install(&line.cluster, &self.manifests).await?;
+        way.upgrade(&line.cluster, &self.manifests).await?;
         self.is_served_by(VERSION).await?;
         way::has_two_operators(&self.line.cluster, "--timeout=120s").await?;
         outcome.upgraded = before.map(|_| true);
@@ -157,29 +154,90 @@ impl Attempt<'_> {
         Ok(line.follow_to_ready(LIMIT).await?)
     }
 
-    /// Gives the reports back, and uninstalls.
-    async fn back(&self, outcome: &mut Outcome) -> Result<(), MatrixError> {
-        let (way, line) = (self.way, self.line);
+    /// Moves the reports to the server.
+    async fn switch(&self) -> Result<(), MatrixError> {
+        let line = self.line;
+        let switched = async {
+            line.apply().await?;
+            line.follow_to_ready(LIMIT).await?;
+            Ok::<(), MatrixError>(())
+        };
+        self.while_asked(Box::pin(switched)).await
+    }
+
+    /// Does something that moves the reports; the operator has to ask meanwhile to be left as it
+    /// is, and no longer after it. The wait for that begins before, as a small migration may be
+    /// over before somebody looks.
+    async fn while_asked(
+        &self,
+        deed: impl Future<Output = Result<(), MatrixError>>,
+    ) -> Result<(), MatrixError> {
+        let cluster = &self.line.cluster;
+        let asked = self.way.asks_to_wait(cluster, true);
+        tokio::try_join!(asked, deed)?;
+        self.way.asks_to_wait(cluster, false).await
+    }
+
+    /// Uninstalls in the wrong orders, each of which ends well, and then as the page says.
+    async fn back(&self, harness: &Harness, outcome: &mut Outcome) -> Result<(), MatrixError> {
+        let (way, line, manifests) = (self.way, self.line, &self.manifests);
         line.say("uninstalling, which is refused where the way can");
-        way.refuses_to_uninstall(&line.cluster).await?;
-        if self.previous.is_some() {
+        way.refuses_to_uninstall(&line.cluster, manifests).await?;
+        let is_long = self.previous.is_some();
+        if is_long {
             line.say("deleting the operator's namespace, and installing again");
-            way.outlives_namespace(&line.cluster, &self.manifests)
-                .await?;
+            way.outlives_namespace(&line.cluster, manifests).await?;
         }
-        line.say("uninstalling before the ReportsServer is deleted, and installing again");
-        let stays = Box::pin(way.keeps_server(&line.cluster, &self.manifests)).await?;
-        if stays {
-            let first = way.first_to_go();
-            line.say(&format!("deleting {first}"));
-            let timeout = format!("--timeout={}s", LIMIT.as_secs());
-            let delete = ["delete", &first, "--wait=true", &timeout];
-            line.cluster.kubectl(delete).await?;
+        if !way.deletes_crd() {
+            line.say("removing the operator while the ReportsServer stays, and installing again");
+            Box::pin(way.outlives_operator(&line.cluster, manifests)).await?;
         }
-        line.say("uninstalling");
-        way.uninstall(&line.cluster, &self.manifests).await?;
+        // The orders below give the reports back, so each costs another way to the server. The runs
+        // of every change, which upgrade no release, try the page's own order alone.
+        if is_long {
+            Box::pin(self.back_in_wrong_orders(harness)).await?;
+        }
+        self.back_as_the_page_says().await?;
         outcome.uninstalled = true;
         Ok(())
+    }
+
+    /// Deletes everything at once, where that takes the CRD along, and then the CRD first; each
+    /// time the reports go to the server again.
+    async fn back_in_wrong_orders(&self, harness: &Harness) -> Result<(), MatrixError> {
+        let (way, line) = (self.way, self.line);
+        if way.deletes_crd() {
+            line.say("deleting everything at once, and installing again");
+            way.returns_after_all(&line.cluster, &self.manifests)
+                .await?;
+            self.there_again(harness).await?;
+        }
+        line.say("deleting the CRD");
+        self.while_asked(way::delete_crd(&line.cluster)).await?;
+        self.there_again(harness).await
+    }
+
+    /// Installs the operator again, whose CRD is gone, and moves the reports to the server.
+    async fn there_again(&self, harness: &Harness) -> Result<(), MatrixError> {
+        let (way, line) = (self.way, self.line);
+        line.say("installing again");
+        way.installs_anew(&line.cluster, &self.manifests).await?;
+        harness.going(Direction::Forward);
+        self.switch().await?;
+        harness.going(Direction::Back);
+        Ok(())
+    }
+
+    /// Gives the reports back, removes the operator, and what is left then: by the page's commands,
+    /// in its order.
+    async fn back_as_the_page_says(&self) -> Result<(), MatrixError> {
+        let (way, line, manifests) = (self.way, self.line, &self.manifests);
+        line.say("deleting the ReportsServer");
+        self.while_asked(way.gives_back(&line.cluster, manifests))
+            .await?;
+        line.say("uninstalling");
+        way.uninstall(&line.cluster, manifests).await?;
+        way.removes_rest(&line.cluster, manifests).await
     }
 }
 

@@ -19,8 +19,6 @@ use crate::takeover::OPERATOR_NAMESPACE;
 const NAMESPACE: &str = "olm";
 /// The images with which OLM unpacks a bundle, by their files among the parts.
 const IMAGES: [&str; 2] = ["opm", "util"];
-/// The line of docs/uninstall.md before its commands.
-pub const PAGE_LINE: &str = "By OLM:";
 /// Longest time until something that is waited for.
 const TIMEOUT: &str = "--timeout=10m";
 

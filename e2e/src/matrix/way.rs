@@ -7,7 +7,8 @@ use testcluster::{Cluster, Process};
 use tokio::time::Instant;
 
 use super::error::MatrixError;
-use super::{argocd, flux, olm, page, tool};
+use super::pages::{self, Passage, Reader};
+use super::{argocd, flux, olm, tool};
 use crate::takeover::{NAME as SERVER, OPERATOR_NAMESPACE};
 
 /// Name of the chart, of its release, and of the operator's Deployment.
@@ -63,31 +64,63 @@ impl Way {
         }
     }
 
-    /// Installs the operator out of a release's `manifests`, or upgrades it to that release; waits
-    /// until it runs.
+    /// Returns whether removing the operator deletes the CRD, and each `ReportsServer` with it.
+    #[must_use]
+    pub fn deletes_crd(&self) -> bool {
+        matches!(self, Self::Manifest | Self::Kustomize)
+    }
+
+    /// Installs the operator out of a release's `manifests`, by the commands of docs/install.md
+    /// where these are all; waits until it runs.
     ///
     /// # Errors
     /// If the tool fails or the operator does not run.
     pub async fn install(&self, cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError> {
+        let reader = self.reader(cluster, manifests);
         match self {
-            Self::Manifest | Self::Kustomize => {
-                self.kubectl(cluster, manifests, &["apply"]).await?;
-            }
+            Self::Manifest => reader.follows(&pages::BY_MANIFEST).await.map(drop)?,
+            Self::Kustomize => reader.follows(&pages::BY_KUSTOMIZE).await.map(drop)?,
             Self::Helm(_) => {
-                let chart = chart(manifests);
-                let arguments = ["upgrade", "--install", NAME, &chart, "--create-namespace"];
-                self.helm(cluster, &[&arguments[..], &WAIT].concat())
-                    .await?;
+                reader.follows(&pages::BY_HELM).await?;
+                reader.follows(&pages::CLOSE_NAMESPACE).await?;
             }
             Self::Flux(_) => flux::sync(cluster, manifests).await?,
             Self::ArgoCd(_) => argocd::sync(cluster, manifests).await?,
             Self::Olm(parts) => olm::sync(cluster, parts, manifests).await?,
         }
-        let deployment = format!("deployment/{NAME}");
-        let rollout = ["rollout", "status", &deployment, "--timeout=180s"];
-        let arguments = [&["-n", OPERATOR_NAMESPACE][..], &rollout].concat();
-        cluster.kubectl(arguments).await?;
-        Ok(())
+        is_rolled_out(cluster).await
+    }
+
+    /// Takes the operator to another release, by the commands of docs/upgrade.md where these are
+    /// all; waits until it runs.
+    ///
+    /// # Errors
+    /// If the tool fails or the operator does not run.
+    pub async fn upgrade(&self, cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError> {
+        let passage = match self {
+            Self::Manifest => pages::UPGRADE_MANIFEST,
+            Self::Kustomize => pages::UPGRADE_KUSTOMIZE,
+            Self::Helm(_) => pages::UPGRADE_HELM,
+            // They are told the release, and do what is needed.
+            Self::Flux(_) | Self::ArgoCd(_) | Self::Olm(_) => {
+                return self.install(cluster, manifests).await;
+            }
+        };
+        self.reader(cluster, manifests).follows(&passage).await?;
+        is_rolled_out(cluster).await
+    }
+
+    /// Returns somebody who reads the pages, and has a release's `manifests`.
+    fn reader<'a>(&'a self, cluster: &'a Cluster, manifests: &'a Path) -> Reader<'a> {
+        let helm = match self {
+            Self::Helm(program) => Some(program.as_path()),
+            _ => None,
+        };
+        Reader {
+            cluster,
+            manifests,
+            helm,
+        }
     }
 
     /// Tests the installation by what the way has for that.
@@ -114,7 +147,7 @@ impl Way {
     }
 
     /// Goes to the revision before: Helm by itself, the others by the manifests of that release, if
-    /// there are any.
+    /// there is another one.
     ///
     /// # Errors
     /// If that fails.
@@ -124,11 +157,13 @@ impl Way {
         manifests: Option<&Path>,
     ) -> Result<(), MatrixError> {
         match (self, manifests) {
-            (Self::Helm(_), _) => {
-                let arguments = [&["rollback", NAME][..], &WAIT].concat();
-                self.helm(cluster, &arguments).await
+            (Self::Helm(_), manifests) => {
+                // Helm has them.
+                let manifests = manifests.unwrap_or(cluster.directory());
+                let reader = self.reader(cluster, manifests);
+                reader.follows(&pages::ROLL_BACK).await.map(drop)
             }
-            (_, Some(manifests)) => self.install(cluster, manifests).await,
+            (_, Some(manifests)) => self.upgrade(cluster, manifests).await,
             (_, None) => Ok(()),
         }
     }
@@ -146,11 +181,10 @@ impl Way {
         let Self::Helm(_) = self else {
             return Ok(());
         };
-        for replicas in REPLICAS {
-            let scale = ["scale", "deployment", NAME, replicas];
-            let arguments = [&["-n", OPERATOR_NAMESPACE][..], &scale].concat();
-            cluster.kubectl(arguments).await?;
-        }
+        let one = pages::ONE_OPERATOR.commands()?;
+        let two = one.iter().map(|command| command.replace(ONE, TWO));
+        let scaled: Vec<_> = one.iter().cloned().chain(two).collect();
+        self.reader(cluster, manifests).runs(&scaled).await?;
         let chart = chart(manifests);
         let upgrade = ["upgrade", NAME, &chart, "--reset-values", "--set"];
         let with = |value: &'static str| [&upgrade[..], &[value], &WAIT].concat();
@@ -190,32 +224,27 @@ impl Way {
             .await
     }
 
-    /// Makes sure that the `ReportsServer` outlives the operator where that goes first: with Helm for
-    /// another way, with the others in the wrong order. The operator is installed again. Returns
-    /// whether the `ReportsServer` stays: with the manifest and kustomize it is deleted with the
-    /// CRD, and the operator that comes back ends that.
+    /// Makes sure that the `ReportsServer` outlives the operator where that goes first: with Helm
+    /// for another way, with the others in the wrong order. The operator is installed again. Where
+    /// the CRD would go, too, nothing is done.
     ///
     /// # Errors
-    /// If a tool fails, or the `ReportsServer` does not stay or is not deleted.
-    pub async fn keeps_server(
+    /// If a tool fails, or the `ReportsServer` does not stay.
+    pub async fn outlives_operator(
         &self,
         cluster: &Cluster,
         manifests: &Path,
-    ) -> Result<bool, MatrixError> {
+    ) -> Result<(), MatrixError> {
         match self {
-            Self::Helm(_) => self.changes_and_returns(cluster, manifests).await?,
+            Self::Manifest | Self::Kustomize => Ok(()),
+            Self::Helm(_) => self.changes_and_returns(cluster, manifests).await,
             Self::Flux(_) | Self::ArgoCd(_) | Self::Olm(_) => {
                 self.uninstall(cluster, manifests).await?;
                 namespace_is_gone(cluster).await?;
                 is_kept(cluster).await?;
-                self.install(cluster, manifests).await?;
-            }
-            Self::Manifest | Self::Kustomize => {
-                self.returns_after_all(cluster, manifests).await?;
-                return Ok(false);
+                self.install(cluster, manifests).await
             }
         }
-        Ok(true)
     }
 
     /// Makes sure that the `ReportsServer` outlives the operator's namespace; installs again.
@@ -233,19 +262,57 @@ impl Way {
         self.install(cluster, manifests).await
     }
 
-    /// Returns the object that is deleted for the reports to go back: with Helm the `ReportsServer`, as
-    /// the page says, with the others the CRD, which is the wrong order and takes it along.
-    #[must_use]
-    pub fn first_to_go(&self) -> String {
-        match self {
-            Self::Helm(_) => format!("reportsserver/{SERVER}"),
-            _ => CRD.to_owned(),
+    /// Removes the operator, whose CRD is gone, and installs it again.
+    ///
+    /// # Errors
+    /// If a tool fails, or the operator does not run.
+    pub async fn installs_anew(
+        &self,
+        cluster: &Cluster,
+        manifests: &Path,
+    ) -> Result<(), MatrixError> {
+        if self.deletes_crd() {
+            // The page's command fails where the CRD is gone.
+            let delete = ["delete", "--ignore-not-found"];
+            self.kubectl(cluster, manifests, &delete).await?;
+        } else {
+            self.uninstall(cluster, manifests).await?;
+        }
+        if !matches!(self, Self::Helm(_)) {
+            namespace_is_gone(cluster).await?;
+        }
+        self.install(cluster, manifests).await
+    }
+
+    /// Deletes the `ReportsServer` as the page says, and makes sure that nothing is left then by
+    /// the page's own question.
+    ///
+    /// # Errors
+    /// If the reports do not go back, or something is left.
+    pub async fn gives_back(&self, cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError> {
+        let reader = self.reader(cluster, manifests);
+        reader.follows(&pages::GIVE_BACK).await?;
+        let begun = Instant::now();
+        loop {
+            // grep fails where it finds nothing.
+            let left = reader.asks(&pages::IS_ANYTHING_LEFT).await?;
+            if left.trim().is_empty() {
+                return Ok(());
+            }
+            // Kubernetes deletes what belonged to it a moment later.
+            if begun.elapsed() > COLLECTION_LIMIT {
+                return Err(MatrixError::Left(left));
+            }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
-    /// Deletes everything at once, in the wrong order, and installs again: the operator gives the
-    /// reports back, and then the `ReportsServer` and the CRD go.
-    async fn returns_after_all(
+    /// Deletes everything at once, in the wrong order, and installs again, by the manifest or by
+    /// kustomize: the operator gives the reports back, and then the `ReportsServer` and the CRD go.
+    ///
+    /// # Errors
+    /// If something does not stay until then, or does not go.
+    pub async fn returns_after_all(
         &self,
         cluster: &Cluster,
         manifests: &Path,
@@ -296,36 +363,56 @@ impl Way {
         let chart = chart(manifests);
         let over = self.helm(cluster, &["install", NAME, &chart]).await;
         refused(over, OWNERSHIP, "helm install over another way")?;
-        let script = format!("set -euo pipefail\n{ALL_BUT_SERVERS}");
-        let mut delete = cluster.command("bash");
-        delete.args(["-c", &script]);
-        delete.current_dir(manifests.join(".."));
-        tool::run("kubectl delete", delete).await?;
+        let reader = self.reader(cluster, manifests);
+        reader.follows(&pages::ALL_BUT_SERVERS).await?;
         is_kept(cluster).await?;
-        let install = ["install", NAME, &chart, "--take-ownership"];
-        self.helm(cluster, &[&install[..], &WAIT].concat()).await
+        reader.follows(&pages::TAKE_OVER).await?;
+        is_rolled_out(cluster).await
     }
 
-    /// Uninstalls the operator.
+    /// Uninstalls the operator by the page's commands for the way.
     ///
     /// # Errors
     /// If the tool refuses.
     pub async fn uninstall(&self, cluster: &Cluster, manifests: &Path) -> Result<(), MatrixError> {
+        let passage = self.removal();
+        let reader = self.reader(cluster, manifests);
+        reader.follows(&passage).await.map(drop)
+    }
+
+    /// Deletes what the way leaves, as the page says, and makes sure that CRD and namespace are
+    /// gone.
+    ///
+    /// # Errors
+    /// If one of them cannot be deleted, or stays.
+    pub async fn removes_rest(
+        &self,
+        cluster: &Cluster,
+        manifests: &Path,
+    ) -> Result<(), MatrixError> {
+        let mut commands = pages::REMOVE_REST.commands()?;
         match self {
-            Self::Manifest | Self::Kustomize => {
-                // The CRD has gone with the ReportsServer, see `returns_after_all`.
-                let delete = ["delete", "--ignore-not-found"];
-                self.kubectl(cluster, manifests, &delete).await?;
-            }
-            Self::Helm(_) => {
-                self.helm(cluster, &[&["uninstall", NAME][..], &WAIT].concat())
-                    .await?;
-            }
-            Self::Flux(_) => page::uninstall(cluster, manifests, flux::PAGE_LINE).await?,
-            Self::ArgoCd(_) => page::uninstall(cluster, manifests, argocd::PAGE_LINE).await?,
-            Self::Olm(_) => page::uninstall(cluster, manifests, olm::PAGE_LINE).await?,
+            Self::Manifest | Self::Kustomize => commands.clear(),
+            Self::Helm(_) => {}
+            // The namespace goes with the example, or with what stands beside the bundle.
+            Self::Flux(_) | Self::ArgoCd(_) | Self::Olm(_) => commands.truncate(1),
         }
-        Ok(())
+        self.reader(cluster, manifests).runs(&commands).await?;
+        let gone = ["wait", "--for=delete", CRD, "--timeout=60s"];
+        cluster.kubectl(gone).await?;
+        namespace_is_gone(cluster).await
+    }
+
+    /// Returns the page's commands that remove the operator.
+    fn removal(&self) -> Passage {
+        match self {
+            Self::Manifest => pages::REMOVE_MANIFEST,
+            Self::Kustomize => pages::REMOVE_KUSTOMIZE,
+            Self::Helm(_) => pages::REMOVE_HELM,
+            Self::Flux(_) => pages::REMOVE_FLUX,
+            Self::ArgoCd(_) => pages::REMOVE_ARGOCD,
+            Self::Olm(_) => pages::REMOVE_OLM,
+        }
     }
 
     /// Makes sure that the way refuses to uninstall while API groups are served, and says what to
@@ -333,23 +420,25 @@ impl Way {
     ///
     /// # Errors
     /// If it does not.
-    pub async fn refuses_to_uninstall(&self, cluster: &Cluster) -> Result<(), MatrixError> {
+    pub async fn refuses_to_uninstall(
+        &self,
+        cluster: &Cluster,
+        manifests: &Path,
+    ) -> Result<(), MatrixError> {
         let Self::Helm(_) = self else {
             return Ok(());
         };
-        let arguments = [&["uninstall", NAME][..], &WAIT].concat();
-        let refused = self.helm(cluster, &arguments).await;
-        if refused.is_ok() {
+        if self.uninstall(cluster, manifests).await.is_ok() {
             return Err(MatrixError::NotRefused("helm uninstall"));
         }
-        let job = "job/reports-server-operator-uninstall";
-        let logs = cluster
-            .kubectl(["-n", OPERATOR_NAMESPACE, "logs", job])
-            .await?;
+        let reader = self.reader(cluster, manifests);
+        let logs = reader.follows(&pages::REFUSAL).await?;
         if logs.contains("kubectl delete reportsserver") {
             // Helm takes the release for half uninstalled until a rollback.
-            let restored = [&["rollback", NAME, REVISION][..], &WAIT].concat();
-            return self.helm(cluster, &restored).await;
+            let commands = pages::STAY.commands()?.into_iter();
+            let commands = commands.map(|command| command.replace("REVISION", REVISION));
+            let commands: Vec<_> = commands.collect();
+            return reader.runs(&commands).await.map(drop);
         }
         Err(MatrixError::Refused {
             program: "helm uninstall".to_owned(),
@@ -376,6 +465,15 @@ fn chart(manifests: &Path) -> String {
     chart.to_string_lossy().into_owned()
 }
 
+/// Waits until the present operators are rolled out.
+async fn is_rolled_out(cluster: &Cluster) -> Result<(), MatrixError> {
+    let deployment = format!("deployment/{NAME}");
+    let rollout = ["rollout", "status", &deployment, "--timeout=180s"];
+    let arguments = [&["-n", OPERATOR_NAMESPACE][..], &rollout].concat();
+    cluster.kubectl(arguments).await?;
+    Ok(())
+}
+
 /// Waits until two operators are available, for as long as an option of kubectl says.
 pub(super) async fn has_two_operators(cluster: &Cluster, limit: &str) -> Result<(), MatrixError> {
     let reached = "--for=jsonpath={.status.availableReplicas}=2";
@@ -383,6 +481,13 @@ pub(super) async fn has_two_operators(cluster: &Cluster, limit: &str) -> Result<
     let wait = ["wait", reached, &deployment, limit];
     let arguments = [&["-n", OPERATOR_NAMESPACE][..], &wait].concat();
     cluster.kubectl(arguments).await?;
+    Ok(())
+}
+
+/// Deletes the CRD while the operator runs; ends when the reports are back, and the CRD is gone.
+pub(super) async fn delete_crd(cluster: &Cluster) -> Result<(), MatrixError> {
+    let delete = ["delete", CRD, "--wait=true", GIVEN_BACK];
+    cluster.kubectl(delete).await?;
     Ok(())
 }
 
@@ -399,7 +504,8 @@ fn refused(
     }
 }
 
-/// Waits until the operator's namespace is gone: nothing can be created in one that is being deleted.
+/// Waits until the operator's namespace is gone: nothing can be created in one that is being
+/// deleted.
 async fn namespace_is_gone(cluster: &Cluster) -> Result<(), MatrixError> {
     let namespace = format!("namespace/{OPERATOR_NAMESPACE}");
     let gone = ["wait", "--for=delete", &namespace, "--timeout=180s"];
@@ -432,32 +538,30 @@ const PAUSE: Duration = Duration::from_secs(1);
 const GIVEN_BACK: &str = "--timeout=10m";
 /// Has Helm wait until what it has done is done.
 const WAIT: [&str; 3] = ["--wait", "--timeout", "5m"];
+/// Longest time until Kubernetes has collected what belonged to a `ReportsServer`.
+const COLLECTION_LIMIT: Duration = Duration::from_mins(1);
 /// The operators are scaled to one, and back, as in docs/install.md.
-const REPLICAS: [&str; 2] = ["--replicas=1", "--replicas=2"];
-/// The command of docs/uninstall.md that deletes all but what each `ReportsServer` needs.
-const ALL_BUT_SERVERS: &str = "\
-kubectl delete -f manifests/install.yaml --dry-run=client --output name |
-    grep -v -e customresourcedefinition -e namespace/ -e 'clusterrole.*/reports-server:server' |
-    xargs kubectl --namespace reports-server-system delete
-";
+const ONE: &str = "--replicas=1";
+const TWO: &str = "--replicas=2";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_commands_are_those_of_the_pages() {
-        let uninstall = include_str!("../../../docs/uninstall.md");
-        assert!(uninstall.contains(&format!("$ {ALL_BUT_SERVERS}")));
-        let again = format!(
-            "$ helm install {NAME} manifests/helm/{NAME} \\\n    \
-             --namespace {OPERATOR_NAMESPACE} --take-ownership --wait"
-        );
-        assert!(uninstall.contains(&again), "{again}");
+    fn the_second_operator_comes_back_as_the_page_says() {
+        let [command] = <[_; 1]>::try_from(pages::ONE_OPERATOR.commands().unwrap()).unwrap();
+        assert!(command.ends_with(ONE), "{command}");
         let install = include_str!("../../../docs/install.md");
-        let [one, two] = REPLICAS;
-        let scale = format!("$ kubectl -n {OPERATOR_NAMESPACE} scale deployment {NAME} {one}\n");
-        assert!(install.contains(&scale), "{scale}");
-        assert!(install.contains(&format!("`{two}`")), "{two}");
+        assert!(install.contains(&format!("After it, `{TWO}` brings the second back")));
+    }
+
+    #[test]
+    fn the_rest_is_the_crd_and_the_namespace() {
+        let commands = pages::REMOVE_REST.commands().unwrap();
+        let [crd, namespace] = <[_; 2]>::try_from(commands).unwrap();
+        let name = CRD.strip_prefix("crd/").unwrap();
+        assert!(crd.ends_with(name), "{crd}");
+        assert!(namespace.ends_with(OPERATOR_NAMESPACE), "{namespace}");
     }
 }

@@ -1,5 +1,6 @@
-//! Helm, the manifest, kustomize, Flux, Argo CD and OLM v0, on a real cluster: installed, with reports
-//! on the server, installed over or upgraded, rolled back, refused to be uninstalled, and uninstalled.
+//! Helm, the manifest, kustomize, Flux, Argo CD and OLM v0, on a real cluster: installed, with
+//! reports on the server, installed over or upgraded, rolled back, refused to be uninstalled, and
+//! uninstalled as the page says; where a release before is upgraded, in the wrong orders first.
 
 use std::path::{Path, PathBuf};
 
