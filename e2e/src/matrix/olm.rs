@@ -19,6 +19,9 @@ use crate::takeover::OPERATOR_NAMESPACE;
 const NAMESPACE: &str = "olm";
 /// The images with which OLM unpacks a bundle, by their files among the parts.
 const IMAGES: [&str; 2] = ["opm", "util"];
+/// The label by which docs/uninstall.md finds the `ClusterServiceVersion`. OLM gives it to what it
+/// has installed for a Subscription: the names of package and namespace, as many as fit.
+const COMPONENT: &str = "operators.coreos.com/reports-server-operator.reports-server-system";
 /// Longest time until something that is waited for.
 const TIMEOUT: &str = "--timeout=10m";
 
@@ -77,7 +80,10 @@ pub async fn sync(cluster: &Cluster, parts: &Path, manifests: &Path) -> Result<(
         .kubectl_with_input(["apply", "-f", "-"], &request)
         .await?;
     let version = format!("clusterserviceversion/{}", bundle(&offer)?);
-    for reached in ["create", "jsonpath={.status.phase}=Succeeded"] {
+    // Without the label, the page's command would find nothing, and say so without an error.
+    let label = COMPONENT.replace('.', r"\.");
+    let is_labelled = format!("jsonpath={{.metadata.labels.{label}}}");
+    for reached in ["create", "jsonpath={.status.phase}=Succeeded", &is_labelled] {
         let reached = format!("--for={reached}");
         let wait = ["wait", &version, &reached, TIMEOUT];
         in_namespace(cluster, &wait).await?;
@@ -188,6 +194,20 @@ fn read(path: &Path) -> Result<String, MatrixError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::matrix::pages;
+
+    #[test]
+    fn the_page_removes_what_olm_has_installed() {
+        let commands = pages::REMOVE_OLM.commands().unwrap();
+        let selects = |command: &String| command.ends_with(&format!("--selector {COMPONENT}"));
+        assert!(commands.iter().any(selects), "{commands:?}");
+        let name = COMPONENT.split_once('/').unwrap().1;
+        assert_eq!(
+            name,
+            format!("reports-server-operator.{OPERATOR_NAMESPACE}")
+        );
+        assert!(name.len() <= 63, "OLM would cut it");
+    }
 
     #[test]
     fn the_catalog_is_asked_for_at_an_address() {
