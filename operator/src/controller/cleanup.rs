@@ -159,7 +159,8 @@ mod tests {
         spec["targetNamespace"] = json!("ns");
         serde_json::from_value(json!({
             "apiVersion": "reports-server.io/v1alpha1", "kind": "ReportsServer",
-            "metadata": {"name": "a", "uid": "u", "annotations": annotations},
+            "metadata": {"name": "a", "uid": "u", "annotations": annotations,
+                "deletionTimestamp": "2026-01-01T00:00:00Z"},
             "spec": spec,
         }))
         .unwrap()

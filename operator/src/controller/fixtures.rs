@@ -21,6 +21,7 @@ use crate::certs::{Material, Pair};
 use crate::crd_check::{Check, Told};
 use crate::database::check::Checks;
 use crate::events::Publisher;
+use crate::leader::Term;
 use crate::metrics::Metrics;
 use crate::migration::{Deps, HoldLock, Supervisor};
 use crate::testing::Server;
@@ -114,6 +115,7 @@ pub fn context(client: &Client) -> Context {
     let metrics = Metrics::new();
     let reporter = Reporter::from("test");
     let deps = Deps {
+        term: Term::endless(),
         client: client.clone(),
         config: kube::Config::new("https://localhost".parse().unwrap()),
         reporter: reporter.clone(),

@@ -21,8 +21,9 @@ use serde_json::json;
 use testcluster::{Process, Signal};
 use testreports::{Owner, ReportKind};
 
+use crate::common::rights;
 use crate::interference::writer::NAMESPACE;
-use crate::interference::{GITOPS, PAUSE, rights};
+use crate::interference::{GITOPS, PAUSE};
 
 /// Reports that are there all the time.
 const REPORTS: usize = 60;

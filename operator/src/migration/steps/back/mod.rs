@@ -44,8 +44,8 @@ use crate::migration::report::status::Counted;
 const ROOM: u64 = 500;
 /// The time that is allowed for the server's changes to become known.
 const FOLLOW: Duration = Duration::from_secs(10);
-/// Least and longest time that the caches of the public versions get beyond that of the door.
-const CACHES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+/// Least time that the caches of the public versions get beyond that of the door.
+const CACHES: Duration = Duration::from_secs(1);
 
 /// One way back under way.
 struct Back<'a> {
@@ -167,7 +167,7 @@ impl<'a> Back<'a> {
         self.await_cached(&token).await?;
         // Each version has a cache of its own. That of the door answers; those of the public ones
         // cannot be asked while our server is in charge, and are given as long again.
-        tokio::time::sleep(begun.elapsed().clamp(CACHES.0, CACHES.1)).await;
+        tokio::time::sleep(begun.elapsed().max(CACHES)).await;
         let caches = opened.iter().map(|crd| crd.revision).min();
         Ok(Doors {
             caches: caches.unwrap_or_default(),
