@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    /// What is said of a database that goes from one state to another: `None` is its beginning.
+    /// The event about a database that goes from one state to another: `None` is its beginning.
     #[rstest]
     #[case::starts(None, ("False", "DatabaseUnavailable"), None)]
     #[case::is_created(Some(("Unknown", "Unknown")), ("False", "ClusterNotReady"), None)]

@@ -193,11 +193,11 @@ mod tests {
                 note(&spec, &ctx).await;
             }
         });
-        let path = "/api/v1/namespaces/operator-ns/configmaps/reports-server-operator-notes";
+        let notes = "/api/v1/namespaces/operator-ns/configmaps/reports-server-operator-notes";
         for code in [403, 200] {
             let patch = server.next().await;
             assert_eq!(patch.method, "PATCH");
-            assert!(patch.path.contains(path), "{}", patch.path);
+            assert!(patch.path.contains(notes), "{}", patch.path);
             let text = patch.body["data"]["accepted.simple"].as_str().unwrap();
             let told: Value = serde_json::from_str(text).unwrap();
             assert_eq!(told["uid"], "uid-1");

@@ -28,7 +28,7 @@ const FINISHING: Duration = Duration::from_secs(2);
 pub struct Failure {
     /// The reason.
     pub error: Error,
-    /// What is kept for clients all the same.
+    /// The parts that are kept for clients all the same.
     pub kept: Option<Kept>,
 }
 

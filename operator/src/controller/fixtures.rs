@@ -147,7 +147,7 @@ pub fn context(client: &Client) -> Context {
     }
 }
 
-/// What was applied, in order: path and object.
+/// The writes, in order: path and object.
 pub type Taken = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// Plays a kube-apiserver with the target namespace and with what is `present`, by the end of its path.
@@ -170,7 +170,7 @@ pub fn played(
         ("/pods", none),
     ]);
     let taken = Taken::default();
-    let takes = Arc::clone(&taken);
+    let writes = Arc::clone(&taken);
     tokio::spawn(async move {
         while let Some(request) = server.next_if_any().await {
             let (path, query) = request
@@ -181,7 +181,7 @@ pub fn played(
             if request.method == "PATCH" {
                 let body = request.body.clone();
                 if !query.contains("dryRun") {
-                    takes.lock().unwrap().push((path, body.clone()));
+                    writes.lock().unwrap().push((path, body.clone()));
                 }
                 request.answer(200, &body);
             } else if forbidden.iter().any(|part| path.contains(part)) {

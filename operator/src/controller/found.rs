@@ -202,7 +202,7 @@ impl Inside {
 pub enum Part {
     /// The Secrets with the certificates.
     Certificates,
-    /// Its rights, the Service and the registration of the control API.
+    /// The rights, the Service and the registration of the control API.
     Server,
 }
 

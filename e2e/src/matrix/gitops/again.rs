@@ -62,7 +62,7 @@ async fn run(
     loop {
         let next = tokio::time::timeout(REPEATED, news.next());
         match stop.run_until_cancelled(next).await {
-            Some(Ok(Some(News::Step(step)))) => orders.reaches(step),
+            Some(Ok(Some(News::Step(reached)))) => orders.reaches(reached),
             Some(Ok(Some(News::Told(object)))) => {
                 let name = object.metadata.name.as_deref().unwrap_or_default();
                 orders.hears(name, |token| tool.object_has_obeyed(&object, token));

@@ -22,7 +22,7 @@ pub struct Order {
 pub struct Step {
     /// Name of the group or CRD.
     pub name: String,
-    /// Its phase.
+    /// The phase that it is in.
     pub phase: String,
     /// The step in that phase; empty where there is none.
     pub step: String,

@@ -1,8 +1,8 @@
 //! Which reads a reconciliation needs.
 
-use tracing::warn;
+use std::fmt::Display;
 
-use super::Error;
+use tracing::warn;
 
 /// The reads that have to succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,8 @@ impl Reading {
     ///
     /// # Errors
     /// The error of the read, where it is needed.
-    pub fn side<T, E: Into<Error>>(self, read: Result<T, E>) -> Result<Option<T>, Error> {
-        match (self, read.map_err(Into::<Error>::into)) {
+    pub fn side<T, E: Display>(self, read: Result<T, E>) -> Result<Option<T>, E> {
+        match (self, read) {
             (_, Ok(read)) => Ok(Some(read)),
             (Self::Whole, Err(error)) => Err(error),
             (Self::Least, Err(error)) => {
@@ -37,8 +37,8 @@ mod tests {
     #[test]
     fn only_the_least_does_without() {
         for reading in [Reading::Whole, Reading::Least] {
-            assert_eq!(reading.side::<_, Error>(Ok(1)).ok(), Some(Some(1)));
-            let failed = reading.side::<(), _>(Err(Error::NoIdentity));
+            assert_eq!(reading.side::<_, &str>(Ok(1)), Ok(Some(1)));
+            let failed = reading.side::<(), _>(Err("no"));
             assert_eq!(failed.is_err(), reading == Reading::Whole);
         }
     }
