@@ -325,7 +325,7 @@ impl Owned {
     }
 }
 
-/// A report that is created in etcd anew has another uid, by which the garbage collector knows it.
+/// A report that is created in etcd anew has another uid; by its uid the garbage collector knows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_given_back_goes_with_its_owner() {
     let mut bench = Bench::start(&GROUPS[..1]).await;

@@ -276,7 +276,7 @@ mod tests {
         let path = "/configmaps/simple-server-accepted";
         let present = accepted.into_iter().map(|map| (path, map)).collect();
         let taken = fixtures::played(server, present, &[]);
-        let outcome = cut_loose(&object, &fixtures::context(&client)).await;
+        let outcome = Box::pin(cut_loose(&object, &fixtures::context(&client))).await;
         let taken = taken.lock().unwrap();
         let is_deployment = |(path, _): &&(String, Value)| path.contains("/deployments/");
         let deployment = taken.iter().find(is_deployment);
@@ -292,12 +292,12 @@ mod tests {
                 "ownerReferences": [{"apiVersion": "x/v1", "kind": "X", "name": "simple",
                     "uid": "uid-1"}]},
             "data": {ACCEPTED_KEY: json!({"targetNamespace": "target"}).to_string()}});
-        let (outcome, metadata) = cut_loose_with(Some(accepted)).await;
+        let (outcome, metadata) = Box::pin(cut_loose_with(Some(accepted))).await;
         outcome.unwrap();
         let metadata = metadata.unwrap();
         assert_eq!(metadata["name"], "simple-server");
         assert_eq!(metadata["ownerReferences"], Value::Null);
-        let (outcome, metadata) = cut_loose_with(None).await;
+        let (outcome, metadata) = Box::pin(cut_loose_with(None)).await;
         assert!(matches!(outcome, Err(Error::Orphan(_))), "{outcome:?}");
         assert_eq!(metadata, None);
     }

@@ -11,6 +11,13 @@ pub const ANONYMOUS: &str = "system:anonymous";
 /// The group that may do everything.
 pub const MASTERS: &str = "system:masters";
 
+/// The users as whom kube-controller-manager runs the garbage collector: itself, or an account for that
+/// controller alone.
+const GARBAGE_COLLECTORS: [&str; 2] = [
+    "system:kube-controller-manager",
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+];
+
 /// An authenticated (or anonymous) user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UserInfo {
@@ -33,6 +40,12 @@ impl UserInfo {
             groups: vec![UNAUTHENTICATED.to_owned()],
             ..Self::default()
         }
+    }
+
+    /// Returns whether the user is the garbage collector of Kubernetes.
+    #[must_use]
+    pub fn collects_garbage(&self) -> bool {
+        GARBAGE_COLLECTORS.contains(&self.username.as_str())
     }
 
     /// Returns whether the user belongs to a group.

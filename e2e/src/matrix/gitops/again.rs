@@ -13,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Tool;
-use super::orders::{Orders, REPEATED, Step};
+use super::orders::{Orders, REPEATED, State};
 use crate::matrix::error::MatrixError;
 use crate::takeover::{GROUPS, TakeoverError};
 
 /// Something that has changed in the cluster.
 enum News {
-    Step(Step),
+    State(State),
     /// An object of the tool, which says what it has obeyed.
     Told(Box<DynamicObject>),
 }
@@ -57,12 +57,12 @@ async fn run(
     stop: CancellationToken,
 ) -> Result<Vec<String>, MatrixError> {
     let told = told(&tool, &client);
-    let mut news = stream::select(steps(&client).map(News::Step), told);
+    let mut news = stream::select(steps(&client).map(News::State), told);
     let mut orders = Orders::default();
     loop {
         let next = tokio::time::timeout(REPEATED, news.next());
         match stop.run_until_cancelled(next).await {
-            Some(Ok(Some(News::Step(reached)))) => orders.reaches(reached),
+            Some(Ok(Some(News::State(state)))) => orders.reaches(state),
             Some(Ok(Some(News::Told(object)))) => {
                 let name = object.metadata.name.as_deref().unwrap_or_default();
                 orders.hears(name, |token| tool.object_has_obeyed(&object, token));
@@ -91,7 +91,7 @@ fn told(tool: &Tool, client: &Client) -> BoxStream<'static, News> {
 }
 
 /// Returns every state as it comes.
-fn steps(client: &Client) -> BoxStream<'static, Step> {
+fn steps(client: &Client) -> BoxStream<'static, State> {
     let servers: Api<ReportsServer> = Api::all(client.clone());
     let servers = watcher(servers, watcher::Config::default())
         .default_backoff()
@@ -108,11 +108,11 @@ fn steps(client: &Client) -> BoxStream<'static, Step> {
 }
 
 /// Returns the steps of all groups.
-fn groups(server: &ReportsServer) -> Vec<Step> {
+fn groups(server: &ReportsServer) -> Vec<State> {
     let status = server.status.as_ref();
     let migration = status.and_then(|status| status.migration.as_ref());
     let groups = migration.map_or(&[][..], |migration| migration.groups.as_slice());
-    let steps = groups.iter().map(|group| Step {
+    let steps = groups.iter().map(|group| State {
         name: group.group.clone(),
         phase: group.phase.as_str().to_owned(),
         step: group.step.clone().unwrap_or_default(),
@@ -121,7 +121,7 @@ fn groups(server: &ReportsServer) -> Vec<Step> {
 }
 
 /// Returns the state of the door of a CRD of reports.
-fn door(crd: &CustomResourceDefinition) -> Option<Step> {
+fn door(crd: &CustomResourceDefinition) -> Option<State> {
     let name = crd.metadata.name.clone()?;
     let mut versions = crd.spec.versions.iter();
     let phase = if versions.any(|version| version.name == SIDE_DOOR) {
@@ -130,7 +130,7 @@ fn door(crd: &CustomResourceDefinition) -> Option<Step> {
         "as shipped"
     };
     let is_of_reports = GROUPS.contains(&crd.spec.group.as_str());
-    is_of_reports.then(|| Step {
+    is_of_reports.then(|| State {
         name,
         phase: phase.to_owned(),
         step: String::new(),
@@ -181,7 +181,7 @@ mod tests {
         let wanted = [[GROUPS[0], "Switching", "Hold"], [GROUPS[1], "Soaking", ""]];
         let wanted = wanted.map(|wanted| {
             let [name, phase, step] = wanted.map(str::to_owned);
-            Step { name, phase, step }
+            State { name, phase, step }
         });
         assert_eq!(steps, wanted);
     }

@@ -19,7 +19,7 @@ pub struct Order {
 
 /// The state of a group or a CRD.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct State {
     /// Name of the group or CRD.
     pub name: String,
     /// The phase that it is in.
@@ -33,7 +33,7 @@ pub struct Step {
 #[derive(Debug, Default)]
 pub struct Orders {
     /// The present state of each group and CRD.
-    states: BTreeMap<String, Step>,
+    states: BTreeMap<String, State>,
     /// True when one of them has changed since the last order.
     changed: bool,
     /// The time of the last order, and the objects that got it.
@@ -55,9 +55,9 @@ struct Open {
 
 impl Orders {
     /// Takes in the state of a group or a CRD.
-    pub fn reaches(&mut self, step: Step) {
-        if self.states.get(&step.name) != Some(&step) {
-            self.states.insert(step.name.clone(), step);
+    pub fn reaches(&mut self, state: State) {
+        if self.states.get(&state.name) != Some(&state) {
+            self.states.insert(state.name.clone(), state);
             self.changed = true;
         }
     }
@@ -130,9 +130,9 @@ mod tests {
         }
     }
 
-    fn in_phase(phase: &str, step: &str) -> Step {
+    fn in_phase(phase: &str, step: &str) -> State {
         let [name, phase, step] = ["group", phase, step].map(str::to_owned);
-        Step { name, phase, step }
+        State { name, phase, step }
     }
 
     #[test]

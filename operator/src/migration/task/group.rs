@@ -29,7 +29,6 @@ use crate::migration::plan::target::{GroupTarget, Owner};
 use crate::migration::report::publisher::StatusPublisher;
 use crate::migration::report::status::{GroupStatus, Problem};
 use crate::migration::report::{MigrationReport, journal};
-use crate::migration::steps::back::renewal;
 use crate::migration::steps::{self, restart};
 
 /// Pause before the next look at something that others have to do first.
@@ -155,7 +154,6 @@ async fn turn(
                     if done {
                         live.refused.ended(Some(action));
                         live.closed_doors = 0;
-                        live.renewed &= !matches!(action, Action::Back | Action::Release);
                     }
                     cx.report.update(GroupStatus::succeed);
                     Ok(Duration::ZERO)
@@ -180,14 +178,8 @@ async fn turn(
             wake: due,
         } => {
             live.refused = Refused::default();
-            let rest = async {
-                if phase == MigrationPhase::RolledBack {
-                    renew(cx, &o, live).await;
-                }
-                idle(cx, &o, phase, message).await;
-            };
             tokio::select! {
-                () = rest => {}
+                () = idle(cx, &o, phase, message) => {}
                 () = wake.notified() => return Ok(Duration::ZERO),
             }
             let due = due.map(|at| at.duration_since(Timestamp::now()));
@@ -338,22 +330,6 @@ async fn changed(mut wanted: watch::Receiver<GroupTarget>, current: &GroupTarget
     if wanted.wait_for(other).await.is_err() {
         // The supervisor is gone, and with it soon this task.
         std::future::pending::<()>().await;
-    }
-}
-
-/// Has watchers know the uids of what the way back has created, once.
-async fn renew(cx: &Cx, o: &Observed, live: &mut Live) {
-    if live.renewed || !o.door_open() {
-        return;
-    }
-    match renewal::run(cx, o, &cx.wire).boxed().await {
-        Ok(reports) => {
-            live.renewed = true;
-            tracing::info!(group = cx.target.group, reports, "watchers know all uids");
-        }
-        Err(error) => {
-            tracing::warn!(group = cx.target.group, %error, "cannot tell watchers of uids");
-        }
     }
 }
 

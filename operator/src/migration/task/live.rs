@@ -86,8 +86,6 @@ pub struct Live {
     /// The time at which the server began to answer for a group that was taken over from a
     /// predecessor.
     pub opened: Option<Instant>,
-    /// True when watchers know the uids of what the way back has created.
-    pub renewed: bool,
 }
 
 impl Live {

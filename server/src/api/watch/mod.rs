@@ -241,6 +241,7 @@ impl Begun {
             schedule,
             shutdown: scope.ctx.shutdown.clone(),
             described: false,
+            by_uid: scope.ctx.user.collects_garbage(),
             onward: Onward::of(api, scope, view.accepted),
             view,
             options,

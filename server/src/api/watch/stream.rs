@@ -47,6 +47,9 @@ pub struct Watch {
     pub shutdown: CancellationToken,
     /// True when a Table has described its columns already.
     pub described: bool,
+    /// True for the garbage collector, which knows objects by their uids alone: those of what was
+    /// created in etcd anew are others, of which no event tells.
+    pub by_uid: bool,
     /// The rest at the CRD when the resource is given back.
     pub onward: Option<Onward>,
 }
@@ -169,7 +172,7 @@ impl Watch {
     /// etcd anew, so a client may only resume from a version above all of those: a bookmark tells
     /// it, and a client that takes none is sent back to list rather than shown old states as news.
     fn fill_last(&mut self, out: &mut BytesMut) -> Result<Then, ApiError> {
-        if self.options.allow_watch_bookmarks {
+        if self.follows() {
             let rv = self.cursor.position();
             self.bookmark(out, rv, false)?;
             return Ok(Then::Crd(rv));
@@ -177,6 +180,11 @@ impl Watch {
         let error = list_at_the_crd();
         out.extend_from_slice(&frame::error(&self.view, &error)?);
         Ok(Then::End)
+    }
+
+    /// Returns whether the client goes on at the CRD without a list.
+    fn follows(&self) -> bool {
+        self.options.allow_watch_bookmarks && !self.by_uid
     }
 
     fn bookmark(&mut self, out: &mut BytesMut, rv: u64, end: bool) -> Result<(), ApiError> {
@@ -189,7 +197,7 @@ impl Watch {
     /// being given back, a client without bookmarks may hold a version below those of what it has
     /// seen and the CRD is about to show.
     fn cut_off(&self) -> Next {
-        if self.cursor.gives_back() && !self.options.allow_watch_bookmarks {
+        if self.cursor.gives_back() && !self.follows() {
             return Next::Fail(list_at_the_crd());
         }
         Next::End

@@ -17,7 +17,6 @@ mod confirm;
 mod error;
 mod hold;
 mod jump;
-pub mod renewal;
 mod writers;
 
 use std::time::{Duration, Instant as Clock};
