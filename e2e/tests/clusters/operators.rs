@@ -159,8 +159,8 @@ impl Ground {
     /// Lets operators stand still for longer than the kubelet otherwise allows.
     async fn be_patient(&self) {
         let deployment = format!("deployment/{OPERATOR}");
-        let path = "/spec/template/spec/containers/0/livenessProbe/failureThreshold";
-        let patch = json!([{"op": "add", "path": path, "value": 100}]).to_string();
+        let threshold = "/spec/template/spec/containers/0/livenessProbe/failureThreshold";
+        let patch = json!([{"op": "add", "path": threshold, "value": 100}]).to_string();
         let change = ["patch", &deployment, "--type=json", "--patch", &patch];
         let arguments = [&["-n", OPERATOR_NAMESPACE][..], &change].concat();
         self.line.cluster.kubectl(arguments).await.unwrap();

@@ -6,7 +6,6 @@ use std::time::Duration;
 use crds::v1alpha1::reasons;
 use crds::v1alpha1::spec::ApiOwner;
 use crds::v1alpha1::status::MigrationPhase;
-use futures::FutureExt;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use tokio::sync::{Notify, watch};
