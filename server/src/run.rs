@@ -220,8 +220,8 @@ async fn serve(
 /// Returns the time that clients have to go elsewhere. An embedded server has nowhere to send them,
 /// unless its reports have moved: then others serve them, and are about to take its place.
 fn shutdown_delay(config: &Config, store: &Store) -> Duration {
-    let moved =
-        config.move_database_dir.is_some() && store.database().engine == DatabaseEngine::Postgres;
+    let embedded = config.database_dir.is_none() && config.move_database_dir.is_some();
+    let moved = embedded && store.database().engine == DatabaseEngine::Postgres;
     if moved {
         config.shutdown_delay.max(MOVED_SHUTDOWN_DELAY)
     } else {

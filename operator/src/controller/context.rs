@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crds::v1alpha1::ReportsServer;
+use crds::v1alpha1::{ReportsServer, ReportsServerSpec};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::Store;
@@ -46,8 +46,9 @@ pub struct Context {
     pub(super) checks: Checks,
     /// uid of the namespace `kube-system`, once it is known: it never changes.
     pub(super) cluster_uid: OnceCell<String>,
-    /// Generation, by uid, for which leftovers were removed.
-    pub(super) swept: Mutex<HashMap<String, Option<i64>>>,
+    /// Generation, and the specification that was carried out for it, by uid, for which leftovers
+    /// were removed.
+    pub(super) swept: Mutex<HashMap<String, (Option<i64>, ReportsServerSpec)>>,
     /// Reconciliations that the kube-apiserver refused, by name.
     pub(super) refusals: Mutex<HashMap<String, Refusals>>,
 }
@@ -88,6 +89,9 @@ impl Context {
         if self.watch(spec).is_empty() {
             self.watches.leave(name);
         }
+        let between = spec.between.as_ref();
+        let destination = between.and_then(|between| between.target.as_ref());
+        self.checks.ensure_destination(name, destination);
         let Some(reached) = &spec.postgres else {
             self.checks.forget(name);
             self.metrics.database.forget(name);
@@ -107,6 +111,8 @@ impl Context {
         let mut watched: BTreeSet<Watched> = spec.origin.watched();
         let of_database = spec.postgres.iter().flat_map(|reached| &reached.watched);
         watched.extend(of_database.cloned());
+        let of_destination = spec.between.iter().flat_map(|between| &between.watched);
+        watched.extend(of_destination.cloned());
         if !watched.is_empty() {
             let (names, namespace) = (&spec.names, &spec.namespace);
             self.watches.follow(names, namespace, watched.clone());
@@ -117,6 +123,7 @@ impl Context {
     /// Stops looking after the PostgreSQL of a `ReportsServer`.
     fn forget_database(&self, name: &str) {
         self.checks.forget(name);
+        self.checks.ensure_destination(name, None);
         self.watches.leave(name);
         self.metrics.database.forget(name);
     }

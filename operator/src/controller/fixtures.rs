@@ -1,12 +1,15 @@
 //! Objects for the tests, made by the real validation.
 
+use std::collections::BTreeSet;
+
 use crds::v1alpha1::ReportsServer;
 use serde_json::{Value, json};
 
 use super::build::ServiceAccountRef;
 use super::found::{Dereferenced, Level, NamespacePolicy, NamespaceState};
-use super::validate::{Refusal, Validated, specification};
+use super::validate::{Between, Refusal, Stage, Validated, specification};
 use crate::certs::{Material, Pair};
+use crate::database::between::Source;
 
 /// Image of the tests.
 pub const IMAGE: &str = "registry.example/reports-server:1.2.3";
@@ -80,6 +83,24 @@ pub fn material() -> Material {
             cert: "client-leaf\n".into(),
             key: "client-key\n".into(),
         }),
+    }
+}
+
+/// Returns a move from one PostgreSQL to another.
+pub fn between(stage: Stage) -> Between {
+    Between {
+        stage,
+        secret: None,
+        told: None,
+        waits_for: None,
+        target: None,
+        watched: BTreeSet::new(),
+        egress: None,
+        source: Source {
+            name: "External (secret old)".to_owned(),
+            remains: "it stays as it was".to_owned(),
+            ..Source::default()
+        },
     }
 }
 

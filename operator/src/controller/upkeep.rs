@@ -90,6 +90,7 @@ pub async fn refuse(
     let last = match last_accepted(object, read, refusal) {
         Some(last) => {
             let read = Box::pin(dereference::dereference(&last, ctx)).await?;
+            let last = read.in_force(&last).into_owned();
             Some((last, Dereferenced { kept: true, ..read }))
         }
         None => None,
@@ -257,7 +258,8 @@ async fn settle(
     }
     let certs = forward::certify(read, &spec)?;
     let children = Box::new(build::build(&spec, &certs.material, &ctx.operator));
-    let applied = Box::pin(forward::apply_all(object, read, &spec, children, ctx)).await;
+    let in_force = read.in_force(object);
+    let applied = Box::pin(forward::apply_all(&in_force, read, &spec, children, ctx)).await;
     let applied = match applied {
         Ok(applied) => applied,
         Err(error) => {
@@ -293,7 +295,7 @@ async fn renew(
     let certs = forward::certify(read, spec)?;
     let children = Box::new(build::build(spec, &certs.material, &ctx.operator));
     let stored = Box::new(build::build(spec, &read.inside.material, &ctx.operator));
-    let standing = Box::pin(apply::keep(&ctx.client, &children, &stored)).await;
+    let standing = Box::pin(apply::keep(&ctx.client, spec, &children, &stored)).await;
     for unkept in &standing.unkept {
         warn!(
             name = object.name_any(),

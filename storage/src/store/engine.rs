@@ -64,7 +64,7 @@ pub(crate) struct Commit<T> {
 }
 
 /// A write on its way to the database.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Op {
     pub resource: ResourceId,
     pub key: ObjectKey,
@@ -73,7 +73,7 @@ pub(crate) struct Op {
     pub object: Encoded,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum OpKind {
     Create,
     Update {
@@ -100,7 +100,7 @@ pub(crate) enum OpOutcome {
 }
 
 /// A part of an import, small enough not to delay other writes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ImportChunk {
     pub resource: ResourceId,
     /// Any mode but `Reset`, which is a command of its own.

@@ -224,6 +224,7 @@ impl Store {
             resource_version: position.counter.max(1).to_string(),
             history: self.engine().history(),
             elsewhere: self.engine().elsewhere(),
+            can_move: self.inner.moving.is_some(),
             move_: progress.map(|state| state.describe()),
         }
     }

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::copy::Copier;
+use super::source::{Hold, MarkError};
 use super::{MoveError, Progress};
 use crate::model::ResourceId;
 use crate::store::Store;
@@ -28,7 +29,7 @@ pub(super) async fn hand_over(
     let ordered = store.command(move |committer| {
         async move { Ok(in_committer(committer, copier, &progress, hold).await) }.boxed()
     });
-    ordered.await.map_err(|_| MoveError::Stopped)??;
+    ordered.await??;
     store.others_may_write();
     Ok(())
 }
@@ -37,7 +38,7 @@ async fn in_committer(
     committer: &mut Committer,
     mut copier: Copier,
     progress: &watch::Sender<Progress>,
-    hold: Duration,
+    limit: Duration,
 ) -> Result<(), MoveError> {
     let began = Instant::now();
     for resource in committer.registry.all() {
@@ -49,15 +50,19 @@ async fn in_committer(
     if !committer.in_step {
         committer.catch_up().await?;
     }
-    match timeout(hold, finish(committer, &mut copier)).await {
+    let held = match timeout(limit, finish(committer, &mut copier, limit)).await {
         Ok(finished) => finished?,
-        Err(_) => return Err(MoveError::Late(hold)),
-    }
+        Err(_) => return Err(MoveError::Late(limit)),
+    };
     let seq = committer.position.seq;
-    mark(&copier, seq).await;
+    if let Err(error) = mark(held, seq, &copier).await {
+        // Where it is there all the same, whoever comes next finds it.
+        committer.in_step = false;
+        return Err(error);
+    }
     // Moved. Whatever fails from here on is an outage of the new database.
     let movable = Arc::clone(&copier.movable);
-    if let Err(error) = movable.go_over(copier.target).await {
+    if let Err(error) = movable.go_over(copier.target, seq).await {
         tracing::error!(%error, "the reports are moved, but their new database does not answer");
         committer.in_step = false;
     }
@@ -77,20 +82,38 @@ async fn in_committer(
     Ok(())
 }
 
-/// Copies the rest and makes sure that both databases are equal.
-async fn finish(committer: &Committer, copier: &mut Copier) -> Result<(), MoveError> {
+/// Keeps everybody from writing, copies the rest and makes sure that both databases are equal.
+async fn finish(
+    committer: &mut Committer,
+    copier: &mut Copier,
+    limit: Duration,
+) -> Result<Box<dyn Hold>, MoveError> {
+    let attempt = copier.target.attempt();
+    let movable = Arc::clone(&copier.movable);
+    let held = movable.source().hold(attempt, limit).await?;
+    if movable.source().is_shared() {
+        // What others wrote until they were kept from it. Cut short, it leaves records behind.
+        committer.in_step = false;
+        committer.catch_up().await?;
+    }
+    match copier.unaware().await? {
+        0 => {}
+        others => return Err(MoveError::Unaware(others)),
+    }
     let (mut snapshot, _) = copier.follow().await?;
     let position = snapshot.position().await?;
     if position != committer.position {
-        return Err(corrupt(&"the embedded database", "was written by somebody else").into());
+        return Err(corrupt(&"the database", "was written by somebody else").into());
     }
-    let oldest = snapshot.oldest().await?;
-    let compacted = oldest.map_or(position.seq, |oldest| oldest.saturating_sub(1));
+    let compacted = snapshot.compacted().await?;
     let definitions = snapshot.definitions().await?;
     let target = &copier.target;
-    target.finish(position, compacted, &definitions).await?;
-    let held = sums(&committer.registry);
-    copier.compare_rest(&mut snapshot, compacted, &held).await
+    target
+        .finish(position, compacted, &definitions, copier.commit())
+        .await?;
+    let sums = sums(&committer.registry);
+    copier.compare_rest(&mut snapshot, compacted, &sums).await?;
+    Ok(held)
 }
 
 /// Returns number of objects and sum of their versions, of each resource, as the server serves
@@ -112,15 +135,16 @@ fn sums(registry: &Registry) -> BTreeMap<ResourceId, (i64, i64)> {
     sums.collect()
 }
 
-/// Marks the embedded database as moved.
-async fn mark(copier: &Copier, seq: u64) {
-    let sqlite = copier.movable.sqlite();
-    let attempt = copier.target.attempt();
-    let Err(error) = sqlite.mark_moved(attempt, seq).await else {
-        return;
-    };
-    // Nobody knows whether the mark is there, and either database may be the one that counts. A
-    // start finds out.
-    tracing::error!(%error, "the mark of the move could not be written; the process exits to be restarted");
-    std::process::abort();
+/// Marks the database as moved.
+async fn mark(held: Box<dyn Hold>, seq: u64, copier: &Copier) -> Result<(), MoveError> {
+    let batch = copier.commit().map(|(_, batch)| batch);
+    match held.mark(seq, batch, copier.target.ids()).await {
+        Ok(()) => Ok(()),
+        Err(MarkError::Unmarked(error) | MarkError::Unknown(error)) => Err(error.into()),
+        Err(MarkError::Lost(error)) => {
+            // Either database may be the one that counts. A start finds out.
+            tracing::error!(%error, "the mark of the move could not be written; the process exits to be restarted");
+            std::process::abort();
+        }
+    }
 }

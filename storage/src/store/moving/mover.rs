@@ -1,15 +1,19 @@
 //! The task that moves: looks for an order to move, and tries until it is done.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crds::control::MovePhase;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::attendance::Attendance;
 use super::copy::Copier;
 use super::engine::Movable;
 use super::request::MoveRequest;
+use super::rows::Marker;
+use super::source::Turn;
 use super::{MoveError, MoveOptions, MoveState, Progress, hand_over};
 use crate::store::handle::WeakStore;
 use crate::store::postgres::Postgres;
@@ -22,6 +26,8 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 const NEARLY: u64 = 200;
 /// Number of rounds to catch up to [`NEARLY`]; a server with faster writers is held for longer.
 const ROUNDS: usize = 20;
+/// Notes that the attempt goes on, in the time after which another server takes its place.
+const BEATS: u32 = 4;
 /// Time to remove the copy when a move is given up.
 const CLEAN_UP: Duration = Duration::from_secs(20);
 
@@ -30,6 +36,21 @@ pub(crate) struct Mover {
     movable: Arc<Movable>,
     options: MoveOptions,
     progress: Arc<watch::Sender<Progress>>,
+    attendance: Attendance,
+    /// True in the last step, which this server ends itself.
+    handing_over: AtomicBool,
+    /// The newest attempt of this server; 0 before the first.
+    own: AtomicI64,
+}
+
+/// The result of an attempt that has not failed.
+enum Outcome {
+    /// The reports have moved.
+    Moved,
+    /// Another server moves them.
+    Others,
+    /// The order was taken back.
+    GivenUp,
 }
 
 impl Mover {
@@ -39,10 +60,18 @@ impl Mover {
     ) -> (Self, watch::Receiver<Progress>) {
         let (progress, told) = watch::channel(None);
         let progress = Arc::new(progress);
+        let attendance = Attendance::new(
+            Arc::clone(&movable),
+            options.directory.clone(),
+            options.lease * 3 / 2,
+        );
         let this = Self {
             movable,
             options,
             progress,
+            attendance,
+            handing_over: AtomicBool::new(false),
+            own: AtomicI64::new(0),
         };
         (this, told)
     }
@@ -59,9 +88,64 @@ impl Mover {
     }
 
     async fn run(self, store: WeakStore) {
+        let mut over = self.movable.over();
+        // Another server may move the reports at any moment.
+        let followed = async {
+            let seq = over.wait_for(Option::is_some).await;
+            let seq = seq.ok().and_then(|seq| *seq);
+            while self.handing_over.load(Ordering::Relaxed) {
+                tokio::time::sleep(self.options.interval).await;
+            }
+            seq
+        };
+        let seq = tokio::select! {
+            () = Box::pin(self.work(&store)) => self.movable.moved_at(),
+            seq = followed => seq,
+        };
+        let Some(seq) = seq else {
+            return;
+        };
+        self.followed(seq);
+        if let Some(store) = store.upgrade() {
+            store.others_may_write();
+        }
+    }
+
+    /// Says that the reports have moved, where another server has moved them.
+    fn followed(&self, seq: u64) {
+        let told = self.progress.borrow().as_ref().is_some_and(|state| {
+            // An earlier order may have led to where the reports were.
+            state.phase == MovePhase::Moved && state.seq == seq
+        });
+        if told {
+            return;
+        }
+        let target = self.request().map(|request| request.target);
+        self.tell(|state| {
+            state.phase = MovePhase::Moved;
+            state.seq = seq;
+            state.message.clear();
+            if let Some(target) = target {
+                state.target = target;
+            }
+        });
+    }
+
+    async fn work(&self, store: &WeakStore) {
         let mut pause = PAUSE.0;
         loop {
-            let Some(request) = self.request() else {
+            let request = self.request();
+            let order = request.as_ref().filter(|request| !request.give_up);
+            self.movable.order(order.is_some());
+            // Who does not reach the other database could not follow.
+            let mut known = "";
+            if let Some(order) = order
+                && self.attendance.is_there(order).await.is_ok()
+            {
+                known = order.known_as();
+            }
+            self.attendance.note(known).await;
+            let Some(request) = request else {
                 self.progress
                     .send_if_modified(|progress| progress.take().is_some());
                 tokio::time::sleep(self.options.interval).await;
@@ -73,10 +157,15 @@ impl Mover {
                 continue;
             }
             let began = Instant::now();
-            let result = Box::pin(self.attempt(&request, &store)).await;
+            let result = Box::pin(self.attempt(&request, store)).await;
+            self.handing_over.store(false, Ordering::Relaxed);
             self.movable.unwatch();
             let error = match result {
-                Ok(()) | Err(MoveError::Stopped) => return,
+                Ok(Outcome::Moved) | Err(MoveError::Stopped) => return,
+                Ok(Outcome::Others | Outcome::GivenUp) => {
+                    tokio::time::sleep(self.options.interval).await;
+                    continue;
+                }
                 Err(error) => error,
             };
             if self.request().as_ref() != Some(&request) {
@@ -90,8 +179,10 @@ impl Mover {
                 } else {
                     MovePhase::Waiting
                 };
+                state.target.clone_from(&request.target);
                 state.message = error.to_string();
             });
+            self.publish().await;
             pause = if refused {
                 REFUSED_PAUSE
             } else if began.elapsed() > PAUSE.1 {
@@ -101,6 +192,18 @@ impl Mover {
             };
             self.unless_changed(&request, tokio::time::sleep(pause))
                 .await;
+        }
+    }
+
+    /// Has other servers tell the same of the move as this one, whose turn it was.
+    async fn publish(&self) {
+        let state = self.progress.borrow().clone().unwrap_or_default();
+        let source = self.movable.source();
+        // Nothing is copied, so nothing has to be kept.
+        let told = state.describe();
+        let own = self.own.load(Ordering::Relaxed);
+        if let Err(error) = source.renew(own, u64::MAX >> 1, &told).await {
+            tracing::debug!(%error, "telling other servers how far the move is");
         }
     }
 
@@ -130,20 +233,58 @@ impl Mover {
         }
     }
 
-    async fn attempt(&self, request: &MoveRequest, store: &WeakStore) -> Result<(), MoveError> {
+    async fn attempt(
+        &self,
+        request: &MoveRequest,
+        store: &WeakStore,
+    ) -> Result<Outcome, MoveError> {
         request.check()?;
+        if self.attendance.is_there(request).await? {
+            self.tell(|state| {
+                *state = MoveState {
+                    phase: MovePhase::Moved,
+                    target: request.target.clone(),
+                    ..MoveState::default()
+                }
+            });
+            return Ok(Outcome::Others);
+        }
+        let turn = self.movable.source().turn(request.order()).await?;
+        let marker = match turn {
+            Turn::Own(marker) => marker,
+            Turn::Others(told) => {
+                // The end of an earlier order says nothing of this one.
+                self.tell(|state| {
+                    *state = match told {
+                        Some(told) => MoveState::told(*told),
+                        None => MoveState::waiting(&request.target),
+                    }
+                });
+                return Ok(Outcome::Others);
+            }
+            Turn::GivenUp => {
+                self.say_given_up(request, String::new());
+                return Ok(Outcome::GivenUp);
+            }
+            Turn::Over => {
+                self.movable.go_after().await?;
+                return Ok(Outcome::Others);
+            }
+        };
+        self.own.store(marker.attempt, Ordering::Relaxed);
         self.tell(|state| {
             state.target.clone_from(&request.target);
             state.attempts += 1;
             state.phase = MovePhase::Copying;
         });
         let result = self
-            .unless_changed(request, Box::pin(self.copy(request)))
+            .unless_changed(request, Box::pin(self.copy_in_turn(request, &marker)))
             .await;
         let Some(copier) = result.transpose()? else {
             return Err(MoveError::Request("it was changed".to_owned()));
         };
         // From here on it is carried through: whoever changes the request sees what came of it.
+        self.handing_over.store(true, Ordering::Relaxed);
         self.tell(|state| state.phase = MovePhase::HandingOver);
         let store = store.upgrade().ok_or(MoveError::Stopped)?;
         Box::pin(hand_over::hand_over(
@@ -152,18 +293,45 @@ impl Mover {
             &self.progress,
             self.options.hold,
         ))
-        .await
+        .await?;
+        Ok(Outcome::Moved)
+    }
+
+    /// Copies, and is heard of by other servers also while one statement takes long.
+    async fn copy_in_turn(
+        &self,
+        request: &MoveRequest,
+        marker: &Marker,
+    ) -> Result<Copier, MoveError> {
+        let progress = Arc::new(AtomicU64::new(0));
+        let beat = async {
+            loop {
+                tokio::time::sleep(self.options.lease / BEATS).await;
+                let state = self.progress.borrow().clone().unwrap_or_default();
+                let source = self.movable.source();
+                let up_to = progress.load(Ordering::Relaxed);
+                // Whoever copies finds out itself that another server has taken its place.
+                let renewed = source.renew(marker.attempt, up_to, &state.describe()).await;
+                if let Err(error) = renewed {
+                    tracing::debug!(%error, "telling other servers that the move goes on");
+                }
+            }
+        };
+        tokio::select! {
+            filled = self.copy(request, marker, Arc::clone(&progress)) => filled,
+            () = beat => Err(MoveError::Stopped),
+        }
     }
 
     /// Copies and compares until little is left to do.
-    async fn copy(&self, request: &MoveRequest) -> Result<Copier, MoveError> {
-        let attempt = rand::random_range(1..=i64::MAX);
-        let sqlite = self.movable.sqlite();
-        let marker = sqlite
-            .note_attempt(attempt, &request.identity, &request.name)
-            .await?;
+    async fn copy(
+        &self,
+        request: &MoveRequest,
+        marker: &Marker,
+        published: Arc<AtomicU64>,
+    ) -> Result<Copier, MoveError> {
         let options = request.options(&self.options.directory, &request.identity);
-        let target = Postgres::fill(&options, &marker).await?;
+        let target = Postgres::fill(&options, marker).await?;
         let target = target.ok_or_else(|| MoveError::Taken(request.identity.clone()))?;
         tracing::info!(
             target_ = request.target,
@@ -174,15 +342,55 @@ impl Mover {
             Arc::clone(&self.movable),
             target,
             Arc::clone(&self.progress),
+            request.known_as().to_owned(),
+            self.options.lease,
+            published,
         );
+        match self.fill(&mut copier).await {
+            Ok(()) => Ok(copier),
+            Err(error) => {
+                if matches!(error, MoveError::TakenOver) {
+                    copier.leave().await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn fill(&self, copier: &mut Copier) -> Result<(), MoveError> {
         copier.first_pass().await?;
         self.tell(|state| state.phase = MovePhase::Following);
-        self.follow(&mut copier).await?;
+        self.follow(copier).await?;
         let (snapshot, _) = copier.follow().await?;
         self.tell(|state| state.phase = MovePhase::Comparing);
         copier.compare(snapshot).await?;
-        self.follow(&mut copier).await?;
-        Ok(copier)
+        self.follow_and_compare(copier).await?;
+        self.gather(copier).await
+    }
+
+    /// Waits until all other servers can follow.
+    async fn gather(&self, copier: &mut Copier) -> Result<(), MoveError> {
+        loop {
+            match copier.unaware().await? {
+                0 => return Ok(()),
+                others => self.tell(|state| state.message = MoveError::Unaware(others).to_string()),
+            }
+            self.attendance.note(copier.order()).await;
+            tokio::time::sleep(self.options.interval).await;
+            self.follow_and_compare(copier).await?;
+        }
+    }
+
+    /// Follows, and compares at once: the last step has no time for it.
+    async fn follow_and_compare(&self, copier: &mut Copier) -> Result<(), MoveError> {
+        for _ in 0..ROUNDS {
+            let (mut snapshot, changes) = copier.follow().await?;
+            copier.compare_touched(&mut snapshot).await?;
+            if changes <= NEARLY {
+                break;
+            }
+        }
+        Ok(())
     }
 
     async fn follow(&self, copier: &mut Copier) -> Result<(), MoveError> {
@@ -197,11 +405,31 @@ impl Mover {
 
     /// Removes the copy, and says that the move is given up.
     async fn give_up(&self, request: &MoveRequest) {
-        let given_up = self.progress.borrow().as_ref().map(|state| state.phase);
-        if given_up == Some(MovePhase::GivenUp) {
+        // That of an earlier order says nothing of this one.
+        let given_up = self.progress.borrow().as_ref().is_some_and(|state| {
+            state.phase == MovePhase::GivenUp && state.target == request.target
+        });
+        if given_up {
             return;
         }
-        let cleaned = tokio::time::timeout(CLEAN_UP, self.clean_up(request)).await;
+        let source = self.movable.source();
+        let marker = match source.give_up(request.order()).await {
+            Ok(Turn::Own(marker)) => marker,
+            Ok(Turn::GivenUp) => return self.say_given_up(request, String::new()),
+            // It is too late.
+            Ok(Turn::Over | Turn::Others(_)) => {
+                if let Err(error) = self.movable.go_after().await {
+                    tracing::warn!(%error, "following the reports to the other database");
+                }
+                return;
+            }
+            // Nobody may say so before all servers have to know.
+            Err(error) => {
+                tracing::warn!(%error, "the move could not be given up yet");
+                return;
+            }
+        };
+        let cleaned = tokio::time::timeout(CLEAN_UP, self.clean_up(request, &marker)).await;
         let error = match cleaned {
             Ok(Ok(())) => String::new(),
             Ok(Err(error)) => error.to_string(),
@@ -210,24 +438,20 @@ impl Mover {
         if !error.is_empty() {
             tracing::warn!(error, "the copied reports are left in the other database");
         }
+        self.say_given_up(request, error);
+    }
+
+    fn say_given_up(&self, request: &MoveRequest, message: String) {
         self.tell(|state| {
             state.phase = MovePhase::GivenUp;
             state.target.clone_from(&request.target);
-            state.message = error;
+            state.message = message;
         });
     }
 
-    async fn clean_up(&self, request: &MoveRequest) -> Result<(), MoveError> {
-        let attempt = rand::random_range(1..=i64::MAX);
-        let sqlite = self.movable.sqlite();
-        if sqlite.marker().await?.is_none() {
-            return Ok(());
-        }
-        let marker = sqlite
-            .note_attempt(attempt, &request.identity, &request.name)
-            .await?;
+    async fn clean_up(&self, request: &MoveRequest, marker: &Marker) -> Result<(), MoveError> {
         let options = request.options(&self.options.directory, &request.identity);
-        if let Some(filling) = Postgres::fill(&options, &marker).await? {
+        if let Some(filling) = Postgres::fill(&options, marker).await? {
             filling.clear(0).await?;
             filling.abandon().await?;
             filling.close().await;

@@ -1,11 +1,13 @@
 //! The database that a move fills: rows go in under the numbers of this database, and nobody else
-//! sees the cluster before it is opened.
+//! sees the cluster before it is opened. And the database that is moved, where that is PostgreSQL.
 
 mod compare;
+mod leaving;
 mod log;
 mod marks;
 mod objects;
 mod records;
+mod snapshot;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +16,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::types::Type;
 
 pub(crate) use self::compare::Fingerprint;
+pub(crate) use self::leaving::Leaving;
+pub(super) use self::leaving::find as departure;
 
 use super::connection::{LONG_STATEMENT, Parameter, PgConnection, Slot};
 use super::place::Place;
@@ -22,6 +26,7 @@ use super::{Postgres, migrate, rejoin};
 use crate::model::ResourceId;
 use crate::store::engine::EngineError;
 use crate::store::moving::rows::{Marker, RowKey};
+use crate::store::moving::source::MemorySums;
 use crate::store::{OpenError, PostgresOptions};
 
 /// Rows of each table that are dropped in one transaction when an attempt begins anew.
@@ -32,6 +37,20 @@ const BEGIN: &str = "BEGIN;
     SET LOCAL idle_in_transaction_session_timeout = '30s';
     SET LOCAL statement_timeout = '60s';
     SET LOCAL lock_timeout = '10s'";
+
+/// Has the commit of a transaction wait until it, and all before it, survive a crash.
+const DURABLE: &str = "SELECT set_config('synchronous_commit', 'on', true)
+    WHERE current_setting('synchronous_commit') = 'off'";
+
+/// Sums of the imported marks of a resource and of its last events: number, and hashes.
+const MEMORY_SUMS: &str = "SELECT (
+        SELECT count(*) || ' ' || coalesce(sum(('x' || substr(encode(sha256(convert_to(
+            concat_ws('/', namespace, name, uid, rv), 'UTF8')), 'hex'), 1, 15))::bit(60)::bigint), 0)
+        FROM reports_server.imported WHERE cluster = $1 AND resource_id = $2) AS marks, (
+        SELECT count(*) || ' ' || coalesce(sum(('x' || substr(encode(sha256(convert_to(
+            concat_ws('/', namespace, name, rv, deleted, labels), 'UTF8')), 'hex'), 1, 15))
+            ::bit(60)::bigint), 0)
+        FROM reports_server.mirror_events WHERE cluster = $1 AND resource_id = $2) AS events";
 
 /// A cluster in this database that is being filled by one attempt.
 pub(crate) struct Filling {
@@ -58,12 +77,13 @@ impl Postgres {
         migrate::migrate(&connection).await?;
         let rows = connection
             .long_query(
-                "SELECT reports_server.begin_move_v1($1, $2, $3, $4) AS cluster",
+                "SELECT reports_server.begin_move_v2($1, $2, $3, $4, $5) AS cluster",
                 &[
                     (&marker.identity, Type::TEXT),
                     (&marker.name, Type::TEXT),
                     (&marker.source, Type::TEXT),
                     (&marker.attempt, Type::INT8),
+                    (&marker.is_ordered, Type::BOOL),
                 ],
             )
             .await
@@ -110,7 +130,12 @@ impl Postgres {
         let (connection, slot) = self.writer.take().await?;
         let rows = connection
             .long_query(
-                "SELECT reports_server.open_move_v1($1, $2, $3) AS open",
+                // Whoever finds it open does not open it again, so that has to survive a crash.
+                "WITH durable AS MATERIALIZED (
+                     SELECT set_config('synchronous_commit', 'on', true)
+                     WHERE current_setting('synchronous_commit') = 'off')
+                 SELECT reports_server.open_move_v1($1, $2, $3) AS open,
+                     (SELECT count(*) FROM durable)",
                 &[
                     (&self.cluster, Type::INT4),
                     (&source, Type::TEXT),
@@ -127,6 +152,15 @@ impl Postgres {
             }
         }
         Ok(open)
+    }
+
+    /// Begins the histories anew where the database was put back, for a server that goes on in it:
+    /// its counter is known there.
+    pub async fn go_on(&self) -> Result<(), EngineError> {
+        if rejoin::is_put_back(self).await? {
+            rejoin::begin_above(self, 0).await?;
+        }
+        Ok(())
     }
 }
 
@@ -195,24 +229,30 @@ impl Filling {
 
     /// Drops the rows of an earlier attempt, and lets the log begin at `from`.
     pub async fn clear(&self, from: u64) -> Result<(), EngineError> {
-        loop {
-            let step = self.begin().await?;
-            let rows = step
-                .run(
-                    "SELECT reports_server.clear_move_v1($1, $2, $3) AS dropped",
-                    &[
-                        self.cluster(),
-                        (&self.attempt, Type::INT8),
-                        (&CLEARED, Type::INT4),
-                    ],
-                )
-                .await?;
-            let dropped: i64 = column(rows.first().ok_or(EngineError::Parted)?, "dropped")?;
-            step.commit().await?;
-            if dropped == 0 {
-                break;
-            }
-        }
+        while self.clear_part().await? {}
+        self.begin_log(from).await
+    }
+
+    /// Drops some rows of an earlier attempt; returns false once there are none.
+    pub async fn clear_part(&self) -> Result<bool, EngineError> {
+        let step = self.begin().await?;
+        let rows = step
+            .run(
+                "SELECT reports_server.clear_move_v1($1, $2, $3) AS dropped",
+                &[
+                    self.cluster(),
+                    (&self.attempt, Type::INT8),
+                    (&CLEARED, Type::INT4),
+                ],
+            )
+            .await?;
+        let dropped: i64 = column(rows.first().ok_or(EngineError::Parted)?, "dropped")?;
+        step.commit().await?;
+        Ok(dropped > 0)
+    }
+
+    /// Lets the log begin at `from`.
+    pub async fn begin_log(&self, from: u64) -> Result<(), EngineError> {
         let step = self.begin().await?;
         step.run(
             "SELECT reports_server.begin_log_v1($1, $2, $3)::text",
@@ -239,9 +279,8 @@ impl Filling {
     /// Opens the cluster: see [`Postgres::open_move`].
     pub async fn open(&self) -> Result<bool, EngineError> {
         let open = self.engine.open_move(&self.source, self.attempt).await?;
-        // The server goes on, and its counter is known there.
-        if open && rejoin::is_put_back(&self.engine).await? {
-            rejoin::begin_above(&self.engine, 0).await?;
+        if open {
+            self.engine.go_on().await?;
         }
         Ok(open)
     }
@@ -267,6 +306,14 @@ impl Filling {
         use crate::store::engine::Engine as _;
         self.engine.close().await;
     }
+}
+
+/// Returns the columns of [`MEMORY_SUMS`].
+fn memory_sums(row: &tokio_postgres::Row) -> Result<MemorySums, EngineError> {
+    Ok(MemorySums {
+        marks: column(row, "marks")?,
+        events: column(row, "events")?,
+    })
 }
 
 fn delete_at(table: &'static str) -> String {

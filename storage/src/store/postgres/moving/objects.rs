@@ -94,6 +94,41 @@ impl Filling {
             ],
         )
         .await?;
+        self.put_first_seen(step, rows).await
+    }
+
+    /// Gives findings the times when they were first seen, as far as the other database knows them.
+    async fn put_first_seen(&self, step: &Step, rows: &[ObjectRow]) -> Result<(), EngineError> {
+        let (keys, times): (Vec<&RowKey>, Vec<&str>) = rows
+            .iter()
+            .filter_map(|row| Some((&row.key, row.first_seen.as_deref()?)))
+            .unzip();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let keys = self.keys(keys.into_iter());
+        let [resources, namespaces, names] = keys.parameters();
+        step.run(
+            "UPDATE reports_server.findings f SET first_seen = s.first_seen
+             FROM unnest($2, $3, $4, $5) AS u(resource_id, namespace, name, seen)
+             CROSS JOIN LATERAL (
+                 SELECT o.report FROM reports_server.objects o
+                 WHERE o.cluster = $1 AND o.resource_id = u.resource_id
+                     AND o.namespace = u.namespace AND o.name = u.name OFFSET 0) o
+             CROSS JOIN LATERAL (
+                 SELECT (e ->> 0)::bigint AS finding, (e ->> 1)::timestamptz AS first_seen
+                 FROM json_array_elements(u.seen::json) e) s
+             WHERE f.cluster = $1 AND f.report = o.report AND f.finding = s.finding
+                 AND f.first_seen <> s.first_seen",
+            &[
+                self.cluster(),
+                resources,
+                namespaces,
+                names,
+                (&times, Type::TEXT_ARRAY),
+            ],
+        )
+        .await?;
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! An embedded database that moves: nothing is lost, nothing comes twice, no version changes.
 
+mod between;
 mod home;
 
 use std::collections::BTreeMap;
@@ -74,7 +75,7 @@ async fn writers_and_watchers_do_not_notice() {
     println!("{} writes, held for {held:?} ms", made.len());
     // What is projected of reports that were queued, copied and written is there for all.
     bed.close().await;
-    let refused = Store::open(StoreOptions::new(home.move_options().file)).await;
+    let refused = Store::open(StoreOptions::new(home.file())).await;
     assert!(matches!(refused, Err(OpenError::Moved(_))), "{refused:?}");
     // The embedded server that starts again goes on in PostgreSQL.
     let again = home.open().await;
@@ -335,6 +336,17 @@ async fn a_move_can_be_given_up() {
     bed.gate(GateState::Open).await;
     bed.create("b", "b").await.unwrap();
     assert_eq!(bed.store.database().engine, DatabaseEngine::Sqlite);
+    // The next order can be given up before this server has read it.
+    home.tell(move_file::TARGET, "elsewhere");
+    let again = async {
+        while bed.store.database().move_.unwrap().target != "elsewhere" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), again)
+        .await
+        .unwrap();
+    reached(&bed.store, MovePhase::GivenUp).await;
     std::fs::remove_dir_all(home.orders()).unwrap();
     let forgotten = async {
         while bed.store.database().move_.is_some() {
