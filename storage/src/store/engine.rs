@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crds::control::{DigestItem, GateSpec, GateState, ImportMode, ImportType};
 
@@ -220,6 +220,12 @@ pub(crate) trait Engine: Log {
     /// Returns the words for another database than this one to which the parameters of the
     /// connection led the last time.
     fn elsewhere(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns the time since when the reports are in another database, to which this server could not
+    /// follow them; `None` where they are here.
+    fn behind_since(&self) -> Option<Instant> {
         None
     }
 

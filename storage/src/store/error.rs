@@ -127,6 +127,13 @@ pub enum OpenError {
          name that one again"
     )]
     MovedElsewhere(String),
+    /// The database to which the reports were moved has lost a part of them.
+    #[error(
+        "the database to which the reports of cluster {0} were moved lacks a part of them: it was \
+         put back to an earlier state; they are taken back from where they were, or restore a newer \
+         backup"
+    )]
+    Incomplete(String),
     /// The database holds the cluster under another identity.
     #[error(
         "the database holds the reports of this Kubernetes cluster under the identity {found}, and \
@@ -169,7 +176,10 @@ impl OpenError {
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::BeingFilled(_) | Self::OtherDatabase(_) | Self::Revision(_) => true,
+            Self::BeingFilled(_)
+            | Self::OtherDatabase(_)
+            | Self::Revision(_)
+            | Self::Incomplete(_) => true,
             Self::Database(EngineError::Postgres(error)) => error.diagnosis().may_pass(),
             _ => false,
         }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::Store;
 use super::committer::unavailable;
 use super::engine::EngineError;
-use super::handle::WeakStore;
+use super::handle::{LEFT_BEHIND, WeakStore};
 
 /// Pause between looks while other servers write, and its bound while they do not.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
@@ -102,6 +102,7 @@ enum Reason {
 pub(super) fn start(follower: Arc<Follower>, store: WeakStore, stop: CancellationToken) {
     let following = async move {
         let mut wanted = follower.wanted.subscribe();
+        let mut ended: Option<Instant> = None;
         loop {
             let Some(mut announced) = store.upgrade().map(|s| s.engine().announcements()) else {
                 return;
@@ -133,6 +134,12 @@ pub(super) fn start(follower: Arc<Follower>, store: WeakStore, stop: Cancellatio
                         DOWN_PAUSE
                     }
                 };
+                // Clients find a server that goes on: this one is not ready, and has no news for them.
+                if store.is_left_behind() && ended.is_none_or(|at| at.elapsed() >= LEFT_BEHIND) {
+                    tracing::error!("others go on without this server; its watches are ended");
+                    store.end_watches();
+                    ended = Some(Instant::now());
+                }
                 due = Instant::now() + pause;
             }
         }

@@ -43,19 +43,30 @@ pub fn moved(spec: &Validated, between: &Between) -> Option<Finding> {
                 between.source.name
             ),
         ),
-        Stage::Moved => {
-            let place = spec.database.postgres().map(moving::target);
-            Finding::yes(
-                reasons::MOVED,
-                format!(
-                    "the reports are in {}; {} is no longer used: {}",
-                    place.unwrap_or_default(),
-                    between.source.name,
-                    between.source.remains
-                ),
-            )
-        }
+        Stage::Moved => Finding::yes(
+            reasons::MOVED,
+            format!(
+                "{}; keep {} until the last pod of before is replaced: such a pod finds the way there",
+                place(spec),
+                between.source.name
+            ),
+        ),
+        Stage::Over => Finding::yes(
+            reasons::MOVED,
+            format!(
+                "{}; {} is no longer used: {}",
+                place(spec),
+                between.source.name,
+                between.source.remains
+            ),
+        ),
     })
+}
+
+/// Says where the reports are.
+fn place(spec: &Validated) -> String {
+    let place = spec.database.postgres().map(moving::target);
+    format!("the reports are in {}", place.unwrap_or_default())
 }
 
 /// Returns what a move does, for the time until it is over.
@@ -63,7 +74,7 @@ pub fn busy(between: &Between) -> Option<&'static str> {
     match between.stage {
         Stage::Looking => Some("the database that spec.database names is being checked"),
         Stage::Waiting | Stage::Moving | Stage::GivingUp => Some("the reports are being moved"),
-        Stage::Moved => between
+        Stage::Moved | Stage::Over => between
             .waits_for
             .is_some()
             .then_some("the reports are being moved"),
@@ -87,7 +98,7 @@ pub fn reason(phase: MovePhase) -> &'static str {
 pub fn progress(spec: &Validated) -> Option<DatabaseMoveStatus> {
     let embedded = spec.moving.as_ref().and_then(|moving| moving.told.as_ref());
     let between = spec.between.as_ref();
-    let between = between.filter(|between| between.stage != Stage::Moved);
+    let between = between.filter(|b| !matches!(b.stage, Stage::Moved | Stage::Over));
     let told = embedded.or_else(|| between.and_then(|between| between.told.as_ref()))?;
     Some(DatabaseMoveStatus {
         phase: format!("{:?}", told.phase),

@@ -22,6 +22,8 @@ pub enum Stage {
     GivingUp,
     /// The reports have moved; pods of before may be left.
     Moved,
+    /// The last pod of before is gone.
+    Over,
 }
 
 /// A move from one PostgreSQL to another.

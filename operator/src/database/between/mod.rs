@@ -27,6 +27,9 @@ const OWN_OR_COPY: &str = "spec.database: the database already has the history i
 const OLD_SERVERS: &str = "the servers are of a release that does not move reports from PostgreSQL: \
                            set spec.database back, remove spec.images.server, and ask again";
 
+/// Said where nobody can tell yet whether the servers would follow an order.
+const NO_ANSWER: &str = "no server has answered yet, so it is not known whether they follow an order";
+
 /// The key of the Secret with the operator's notes. Servers do not read it.
 const NOTES: &str = "notes.json";
 
@@ -357,26 +360,29 @@ fn beginning(seen: &Seen<'_>) -> Step {
                 Step::None
             }
         }
-        _ if seen.server.is_some_and(|server| !server.can_move) => wait(OLD_SERVERS),
-        found if !may_tell(seen, found) => wait("all pods of the server have to be ready first"),
-        _ => Step::Tell,
+        found if seen.pods.hear && lacks_order(seen, found) => Step::Tell,
+        _ => match seen.server {
+            None => wait(NO_ANSWER),
+            Some(server) if !server.can_move => wait(OLD_SERVERS),
+            Some(_) if seen.pods.hear && seen.pods.rolled_out => Step::Tell,
+            Some(_) => wait("all pods of the server have to be ready first"),
+        },
     }
 }
 
-/// Returns whether an order reaches all pods, or is what they lack: where somebody has deleted it
-/// after the reports have moved, pods that start do not find them. The destination holds the
-/// cluster then, and the server that answers is there; or none does.
-fn may_tell(seen: &Seen<'_>, destination: Option<&Verdict>) -> bool {
+/// Returns whether an order is what the pods lack: where somebody has deleted it after the reports have
+/// moved, pods that start do not find them. The destination holds the cluster then, and the server that
+/// answers is there; or none does.
+fn lacks_order(seen: &Seen<'_>, destination: Option<&Verdict>) -> bool {
     let held = match destination {
         Some(Verdict::Usable(usable)) => &usable.held[..],
         Some(Verdict::Unusable(_)) | None => &[],
     };
     let told = seen.server.and_then(|server| server.history.as_deref());
-    let lost = held.iter().any(|held| {
+    held.iter().any(|held| {
         let there = seen.pods.away || told == Some(held.history.as_str());
         there && held.identity == seen.identity
-    });
-    seen.pods.hear && (seen.pods.rolled_out || lost)
+    })
 }
 
 /// Returns the specification to carry out in place of the one that is wanted.

@@ -513,6 +513,16 @@ fn servers_that_do_not_move_reports_get_no_order() {
     assert!(waits(&facts).contains("spec.images.server"));
 }
 
+/// It may be one that does not follow, or that has the reports elsewhere.
+#[test]
+fn nobody_is_told_before_a_server_has_answered() {
+    let facts = Facts {
+        server: None,
+        ..asked()
+    };
+    assert!(waits(&facts).contains("no server has answered"));
+}
+
 /// Its Secret was deleted, and another order given, before anybody noted the end.
 #[test]
 fn reports_that_have_moved_by_an_order_of_before_are_found() {

@@ -46,6 +46,9 @@ pub(super) struct Copier {
     touched: HashSet<RowKey>,
     /// The resources of the last snapshot.
     records: Vec<ResourceRecord>,
+    /// True where other servers may have imported something since marks and last events were compared:
+    /// whoever does changes a record.
+    may_differ: bool,
     /// The name that tells the order from others.
     order: String,
     /// Pause between notes that the attempt goes on.
@@ -78,6 +81,7 @@ impl Copier {
             base: 0,
             touched: HashSet::new(),
             records: Vec::new(),
+            may_differ: true,
             commit: None,
             pause: lease / NOTES,
             renewed: None,
@@ -131,9 +135,13 @@ impl Copier {
     }
 
     /// Removes what was copied after another server has taken the attempt's place, unless that one
-    /// has begun to copy: the move may have been given up in between.
+    /// has begun to copy: the move may have been given up in between. Where it has ended instead, the
+    /// copy counts.
     pub async fn leave(&self) {
         let left = async {
+            if self.movable.source().departure().await?.is_some() {
+                return Ok(());
+            }
             self.target.clear(0).await?;
             self.target.abandon().await
         };
@@ -145,6 +153,11 @@ impl Copier {
     /// Returns the last commit that was copied, number and name; `None` where commits are not kept.
     pub fn commit(&self) -> Option<(u64, i64)> {
         self.commit
+    }
+
+    /// Returns the change up to which all are copied, as it goes on.
+    pub fn published(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.published)
     }
 
     /// Returns what tells the order from others.
@@ -285,6 +298,7 @@ impl Copier {
         let keys: Vec<RowKey> = keys.into_iter().collect();
         self.target.log(&log).await?;
         self.commit = log.last_commit().or(self.commit);
+        self.may_differ |= log.commits.iter().any(|commit| commit.records);
         let mut rest = keys.as_slice();
         while !rest.is_empty() {
             let (rows, looked) = snapshot.objects_at(rest, OBJECTS).await?;
@@ -322,7 +336,7 @@ impl Copier {
     /// Copies marks and last events anew where other servers, which nobody here hears of, have
     /// changed them.
     async fn follow_memory(&mut self, snapshot: &mut Snapshot) -> Result<(), MoveError> {
-        if !self.movable.source().is_shared() {
+        if !self.movable.source().is_shared() || !self.may_differ {
             return Ok(());
         }
         for record in self.records.clone() {
@@ -350,6 +364,7 @@ impl Copier {
                 return Err(MoveError::Differs(difference));
             }
         }
+        self.may_differ = false;
         Ok(())
     }
 
@@ -440,33 +455,21 @@ impl Copier {
         MoveError::of(&differences)
     }
 
-    /// Compares the objects that were copied since they were compared last, and for the rest their
-    /// number and versions with those that the server holds in memory; and the log, and the marks.
-    pub async fn compare_rest(
-        &mut self,
-        snapshot: &mut Snapshot,
-        compacted: u64,
-        held: &BTreeMap<ResourceId, (i64, i64)>,
-    ) -> Result<(), MoveError> {
-        self.compare_touched(snapshot).await?;
+    /// Compares numbers and versions of all objects, changes and marks with the snapshot of
+    /// [`Copier::follow`]. The last step has no time for it.
+    pub async fn compare_sums(&mut self, snapshot: &mut Snapshot) -> Result<(), MoveError> {
         let mut differences = Vec::new();
         for record in &self.records {
-            let (objects, versions, marks) = self.target.sums(record.id).await?;
-            let in_memory = held.get(&record.id).copied().unwrap_or_default();
-            if (objects, versions) != in_memory {
+            let here = snapshot.sums(record.id).await?;
+            let there = self.target.sums(record.id).await?;
+            if here != there {
                 differences.push(format!(
-                    "{}: {objects} objects where the server has {}, or other versions",
-                    record.def.resource, in_memory.0
-                ));
-            }
-            let wanted = snapshot.mark_count(record.id).await?;
-            if marks != wanted {
-                let what = &record.def.resource;
-                differences.push(format!(
-                    "{what}: {marks} imported marks in place of {wanted}"
+                    "{}: {} objects and {} imported marks in place of {} and {}, or other versions",
+                    record.def.resource, there.objects, there.marks, here.objects, here.marks
                 ));
             }
         }
+        let compacted = snapshot.compacted().await?;
         let (here, there) = (
             snapshot.log_sums(compacted).await?,
             self.target.log_sums(compacted).await?,

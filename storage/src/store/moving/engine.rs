@@ -8,17 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::watch;
 
 use super::renumbered::{Numbers, Renumbered};
 use super::request::MoveRequest;
-use super::rows::RowKey;
+use super::rows::{Departure, RowKey};
 use super::source::Source;
+use super::arrive;
 use crate::model::ResourceId;
-use crate::store::OpenError;
 use crate::store::engine::{Engine, EngineError, corrupt};
 use crate::store::postgres::Postgres;
-use crate::store::postgres::moving::Filling;
+use crate::store::{Etcd, OpenError};
 
 /// See the module's documentation.
 pub(crate) struct Movable {
@@ -30,6 +30,12 @@ pub(crate) struct Movable {
     directory: PathBuf,
     /// The engine in force.
     pub(super) present: ArcSwap<Present>,
+    /// The cluster's etcd, whose revision the counter follows.
+    etcd: Arc<dyn Etcd>,
+    /// The mark that this server has set itself, until it has gone over: the source counts no more.
+    left: Mutex<Option<Departure>>,
+    /// The time since when the reports are where this server could not follow them to.
+    behind: Mutex<Option<Instant>>,
     /// Held by whoever goes over; the last time that this failed, and why.
     going: tokio::sync::Mutex<Option<(Instant, String)>>,
     /// The newest change when the other database came into force here; `None` before.
@@ -42,16 +48,7 @@ pub(crate) struct Movable {
 
 pub(super) enum Present {
     Source(Arc<dyn Engine>),
-    Moved(Box<Moved>),
-}
-
-/// The database that the reports were moved to.
-pub(super) struct Moved {
-    /// The database as this process has filled it; `None` where another one did.
-    filled: Option<Filling>,
-    pub(super) engine: Renumbered,
-    /// Set when the cluster was opened there. It may go away between the mark and this.
-    open: OnceCell<()>,
+    Moved(Renumbered),
 }
 
 /// Writes that cannot be seen in the log of changes.
@@ -65,30 +62,19 @@ pub(super) struct Watched {
     pub copied: u64,
 }
 
-impl Moved {
-    pub(super) async fn opened(&self) -> Result<&Renumbered, EngineError> {
-        self.open
-            .get_or_try_init(|| async {
-                let open = match &self.filled {
-                    Some(filled) => filled.open().await?,
-                    None => true,
-                };
-                if open {
-                    Ok(())
-                } else {
-                    Err(EngineError::Parted)
-                }
-            })
-            .await?;
-        Ok(&self.engine)
-    }
-}
-
 impl Movable {
     /// Returns an engine that begins with `engine`, which `source` is the other side of. Files in
     /// `directory` name the database to move to.
-    pub fn new(engine: Arc<dyn Engine>, source: Arc<dyn Source>, directory: PathBuf) -> Self {
+    pub fn new(
+        engine: Arc<dyn Engine>,
+        source: Arc<dyn Source>,
+        directory: PathBuf,
+        etcd: Arc<dyn Etcd>,
+    ) -> Self {
         Self {
+            etcd,
+            left: Mutex::default(),
+            behind: Mutex::default(),
             present: ArcSwap::from_pointee(Present::Source(Arc::clone(&engine))),
             first: engine,
             source,
@@ -153,24 +139,26 @@ impl Movable {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes on in the database that was filled. Called by the committer, when the source is marked
-    /// as moved at `seq`. An error leaves the called engine in force: the database is away, and
-    /// comes back.
-    pub(super) async fn go_over(&self, filled: Filling, seq: u64) -> Result<(), EngineError> {
-        let _going = self.going.lock().await;
-        if self.moved().is_none() {
-            let numbers = Numbers::new(filled.ids());
-            self.put(Moved {
-                engine: Renumbered::new(filled.engine(), numbers),
-                filled: Some(filled),
-                open: OnceCell::new(),
-            });
-            self.over.send_replace(Some(seq));
-        }
-        match self.moved() {
-            Some(present) => present.opened().await.map(drop),
-            None => Ok(()),
-        }
+    /// Goes on where the reports have moved by the mark that this server has set. Called by the
+    /// committer. An error leaves the source behind all the same: the other database is away, and comes
+    /// back; or it lacks a part, and the source counts again.
+    pub(super) async fn go_over(&self, departure: Departure) -> Result<(), EngineError> {
+        *self.left() = Some(departure);
+        self.go_after().await.map(drop)
+    }
+
+    /// Returns whether this server has set the mark, and has not gone over yet.
+    pub(super) fn has_left(&self) -> bool {
+        self.left().is_some()
+    }
+
+    fn left(&self) -> MutexGuard<'_, Option<Departure>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the time since when the reports are where this server could not follow them to.
+    pub(super) fn behind(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.behind.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Goes on where another server has moved the reports to. Returns false where none has.
@@ -193,38 +181,77 @@ impl Movable {
         followed
     }
 
-    /// Looks for the mark, and opens the database that it leads to.
+    /// Looks for the mark, and opens the database that it leads to. Returns false where there is none,
+    /// or where that database lacks a part, and the source counts again.
     async fn follow(&self) -> Result<bool, EngineError> {
-        let Some(departure) = self.source.departure().await? else {
+        let own = self.left().clone();
+        let found = match own {
+            Some(departure) => Some(departure),
+            None => self.source.departure().await?,
+        };
+        let Some(departure) = found else {
+            *self.behind() = None;
             return Ok(false);
         };
+        self.behind().get_or_insert_with(Instant::now);
         let marker = &departure.marker;
         let request = MoveRequest::read(&self.directory).unwrap_or_default();
         let options = request.options(&self.directory, &marker.identity);
-        let opened = Box::pin(Postgres::open_moved(&options, marker)).await;
-        let engine = opened.map_err(unreachable)?;
-        let goes_on = engine.go_on().await;
-        goes_on.map_err(|error| unreachable(error.into()))?;
-        self.source.hand_on(&engine);
-        self.put(Moved {
-            engine: Renumbered::new(Arc::new(engine), Numbers::new(&departure.ids)),
-            filled: None,
-            open: OnceCell::new(),
-        });
-        let seq = marker.moved_at.unwrap_or_default();
-        tracing::info!(
-            seq,
-            cluster = marker.identity,
-            "following the reports to PostgreSQL"
-        );
-        self.over.send_replace(Some(seq));
-        Ok(true)
+        match Box::pin(arrive(&options, &departure, &*self.etcd)).await {
+            Ok(engine) => {
+                self.put(engine, &departure);
+                Ok(true)
+            }
+            Err(OpenError::Incomplete(_)) => self.take_back(&departure).await.map(|()| false),
+            Err(error) => {
+                // Others may have taken the reports back, and the source says so.
+                if matches!(error, OpenError::MovedElsewhere(_)) && self.source.is_shared() {
+                    *self.left() = None;
+                }
+                Err(unreachable(error))
+            }
+        }
     }
 
-    fn put(&self, moved: Moved) {
+    /// Has the source count again, as the other database has lost a part of the copy.
+    async fn take_back(&self, departure: &Departure) -> Result<(), EngineError> {
+        let revision = self.etcd.revision().await;
+        let revision = revision.map_err(|error| unreachable(OpenError::Revision(error)))?;
+        if !self.source.take_back(departure, revision).await? {
+            let identity = departure.marker.identity.clone();
+            return Err(unreachable(OpenError::Incomplete(identity)));
+        }
+        *self.left() = None;
+        *self.behind() = None;
+        tracing::error!(
+            cluster = departure.marker.identity,
+            "the database to which the reports were moved has lost a part of them; they are taken back"
+        );
+        Ok(())
+    }
+
+    fn put(&self, engine: Postgres, departure: &Departure) {
+        // Last: from here on it goes on from what this server has seen.
+        self.source.hand_on(&engine);
+        let (seq, marker) = (departure.last.seq, &departure.marker);
+        tracing::info!(seq, cluster = marker.identity, "the reports are in PostgreSQL");
         self.unwatch();
-        self.present
-            .store(Arc::new(Present::Moved(Box::new(moved))));
+        let numbers = Numbers::new(&departure.ids);
+        let engine = Renumbered::new(Arc::new(engine), numbers);
+        self.present.store(Arc::new(Present::Moved(engine)));
+        *self.left() = None;
+        *self.behind() = None;
+        self.over.send_replace(Some(seq));
+    }
+
+    /// Returns the engine in force. Where this server has set the mark, it has to go over first.
+    pub(super) async fn in_force(&self) -> Result<InForce, EngineError> {
+        let present = self.present.load_full();
+        if matches!(&*present, Present::Source(_)) && self.has_left() {
+            self.go_after().await?;
+            return Ok(InForce(self.present.load_full()));
+        }
+        Ok(InForce(present))
     }
 
     /// Returns the engine that the reports were moved to, if they were.
@@ -247,15 +274,21 @@ impl Movable {
     }
 }
 
-/// The engine that the reports were moved to, for one call.
-pub(super) struct InForce(Arc<Present>);
+/// An engine, for one call.
+pub(super) struct InForce(pub(super) Arc<Present>);
 
 impl InForce {
-    pub(super) async fn opened(&self) -> Result<&Renumbered, EngineError> {
+    /// Returns the engine.
+    pub(super) fn engine(&self) -> &dyn Engine {
         match &*self.0 {
-            Present::Moved(moved) => moved.opened().await,
-            Present::Source(_) => Err(EngineError::Parted),
+            Present::Source(engine) => &**engine,
+            Present::Moved(engine) => engine,
         }
+    }
+
+    /// Returns whether it is the source.
+    pub(super) fn is_source(&self) -> bool {
+        matches!(&*self.0, Present::Source(_))
     }
 }
 

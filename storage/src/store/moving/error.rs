@@ -30,6 +30,12 @@ pub(in crate::store) enum MoveError {
     /// Another server has begun the move anew, or it was given up.
     #[error("another server goes on with the move")]
     TakenOver,
+    /// The order was carried out already: a failover of the database that was moved has lost the mark.
+    #[error("the reports are in the other database already, since a moment that this one has lost")]
+    Opened(i64),
+    /// The other database has lost a part of the copy before it was opened.
+    #[error("the other database has lost a part of the copy; the reports are where they were")]
+    TakenBack,
     /// Other servers could not follow.
     #[error(
         "{0} other servers have not read the order yet; the kubelet brings it within two minutes"
@@ -55,6 +61,15 @@ impl MoveError {
         match differences {
             [] => Ok(()),
             some => Err(Self::Differs(some.join(", "))),
+        }
+    }
+
+    /// Returns whether the copy is good for another last step.
+    pub(super) fn keeps_copy(&self) -> bool {
+        match self {
+            Self::Held(_) | Self::Unaware(_) | Self::Order(_) | Self::Late(_) => true,
+            Self::Engine(error) => matches!(error, EngineError::Postgres(_)),
+            _ => false,
         }
     }
 

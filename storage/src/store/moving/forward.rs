@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use crds::control::{DigestItem, GateSpec, GateState};
 use tokio::sync::watch;
@@ -31,18 +31,16 @@ fn refused() -> EngineError {
 /// Carries a call out by the engine in force, and by the next one where that has gone away. The
 /// arguments are good for two calls.
 macro_rules! forward {
-    ($self:ident . $function:ident ( $($argument:expr),* )) => {
-        match &*$self.present.load_full() {
-            Present::Source(engine) => match engine.$function($($argument),*).await {
-                Err(error) => {
-                    let moved = $self.instead(error).await?;
-                    moved.opened().await?.$function($($argument),*).await
-                }
-                done => done,
-            },
-            Present::Moved(moved) => moved.opened().await?.$function($($argument),*).await,
+    ($self:ident . $function:ident ( $($argument:expr),* )) => {{
+        let present = $self.in_force().await?;
+        match present.engine().$function($($argument),*).await {
+            Err(error) if present.is_source() => {
+                let moved = $self.instead(error).await?;
+                moved.engine().$function($($argument),*).await
+            }
+            done => done,
         }
-    };
+    }};
 }
 
 /// Asks the engine in force for something that it knows by itself.
@@ -50,7 +48,7 @@ macro_rules! known {
     ($self:ident . $function:ident ()) => {
         match &**$self.present.load() {
             Present::Source(engine) => engine.$function(),
-            Present::Moved(moved) => moved.engine.$function(),
+            Present::Moved(engine) => engine.$function(),
         }
     };
 }
@@ -63,14 +61,9 @@ impl Log for Movable {
         after: u64,
         max: usize,
     ) -> Result<LogPage, LogError> {
-        match &*self.present.load_full() {
-            Present::Source(engine) => engine.events(resource, after, max).await,
-            Present::Moved(moved) => {
-                let engine = moved.opened().await;
-                let engine = engine.map_err(|error| LogError(Box::new(error)))?;
-                engine.events(resource, after, max).await
-            }
-        }
+        let present = self.in_force().await;
+        let present = present.map_err(|error| LogError(Box::new(error)))?;
+        present.engine().events(resource, after, max).await
     }
 }
 
@@ -127,6 +120,10 @@ impl Engine for Movable {
         known!(self.elsewhere())
     }
 
+    fn behind_since(&self) -> Option<Instant> {
+        *self.behind()
+    }
+
     async fn rejoin(&self, counter: u64) -> Result<(), EngineError> {
         forward!(self.rejoin(counter))
     }
@@ -144,31 +141,30 @@ impl Engine for Movable {
     }
 
     async fn commit(&self, mut ops: Vec<Op>) -> Result<Commit<Vec<OpOutcome>>, EngineError> {
-        if self.projects() {
+        let present = self.in_force().await?;
+        if present.engine().projects() {
             // What was queued before the move has nothing projected.
             let written = ops
                 .iter_mut()
                 .filter(|op| matches!(op.kind, OpKind::Create | OpKind::Update { .. }));
             written.map(|op| &mut op.object).try_for_each(project)?;
         }
-        match &*self.present.load_full() {
-            Present::Source(engine) => {
-                // Refused where the reports are elsewhere: then they are written there.
-                let ordered = self.ordered.load(Ordering::Relaxed) && self.source.is_shared();
-                let again = ordered.then(|| ops.clone());
-                match (engine.commit(ops).await, again) {
-                    (Err(error), Some(ops)) => {
-                        let moved = self.instead(error).await?;
-                        moved.opened().await?.commit(ops).await
-                    }
-                    (Err(error), None) => {
-                        let moved = self.instead(error).await;
-                        Err(moved.err().unwrap_or_else(refused))
-                    }
-                    (done, _) => done,
-                }
+        if !present.is_source() {
+            return present.engine().commit(ops).await;
+        }
+        // Refused where the reports are elsewhere: then they are written there.
+        let ordered = self.ordered.load(Ordering::Relaxed) && self.source.is_shared();
+        let again = ordered.then(|| ops.clone());
+        match (present.engine().commit(ops).await, again) {
+            (Err(error), Some(ops)) => {
+                let moved = self.instead(error).await?;
+                moved.engine().commit(ops).await
             }
-            Present::Moved(moved) => moved.opened().await?.commit(ops).await,
+            (Err(error), None) => {
+                let moved = self.instead(error).await;
+                Err(moved.err().unwrap_or_else(refused))
+            }
+            (done, _) => done,
         }
     }
 
@@ -188,7 +184,7 @@ impl Engine for Movable {
         &self,
         mut chunk: ImportChunk,
     ) -> Result<Commit<Result<ImportOutcome, Refusal>>, EngineError> {
-        if self.projects() {
+        if self.in_force().await?.engine().projects() {
             let objects = chunk
                 .items
                 .iter_mut()
@@ -289,8 +285,8 @@ impl Engine for Movable {
 
     async fn close(&self) {
         self.source.leave().await;
-        if let Present::Moved(moved) = &*self.present.load_full() {
-            moved.engine.close().await;
+        if let Present::Moved(engine) = &*self.present.load_full() {
+            engine.close().await;
         }
         self.first.close().await;
     }

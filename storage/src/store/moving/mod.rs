@@ -39,56 +39,115 @@ pub(super) use self::error::MoveError;
 pub(super) use self::mover::Mover;
 pub use self::options::{MoveOptions, MovedFrom};
 use self::request::MoveRequest;
-use self::rows::Marker;
+use self::rows::Departure;
 use self::source::Source;
 pub(super) use self::state::{MoveState, Progress};
 use super::engine::Engine;
 use super::postgres::{Found, Postgres};
 use super::sqlite::Sqlite;
-use super::{OpenError, PostgresOptions};
+use super::{Etcd, OpenError, PostgresOptions};
 
 /// A database that is open: its engine, its mover if it is still to be moved, and the progress.
 type Opened = (Arc<dyn Engine>, Option<Mover>, watch::Receiver<Progress>);
 
 /// Opens the database that is in force: the source, or PostgreSQL where it was moved. Returns its
 /// mover too, if it is still to be moved.
-pub(super) async fn open(options: &MoveOptions) -> Result<Opened, OpenError> {
+pub(super) async fn open(
+    options: &MoveOptions,
+    etcd: &Arc<dyn Etcd>,
+) -> Result<Opened, OpenError> {
     match &options.from {
-        MovedFrom::File(file) => open_file(file, options).await,
-        MovedFrom::Postgres(postgres) => open_shared(postgres, options).await,
+        MovedFrom::File(file) => open_file(file, options, etcd).await,
+        MovedFrom::Postgres(postgres) => open_shared(postgres, options, etcd).await,
     }
 }
 
-async fn open_file(file: &Path, options: &MoveOptions) -> Result<Opened, OpenError> {
+async fn open_file(
+    file: &Path,
+    options: &MoveOptions,
+    etcd: &Arc<dyn Etcd>,
+) -> Result<Opened, OpenError> {
     let sqlite = Sqlite::open_in_use(file).await?;
-    if let Some(marker) = sqlite.marker().await?
-        && marker.moved_at.is_some()
-    {
-        sqlite.close().await;
-        return open_moved(&marker, options).await;
+    if let Some(departure) = sqlite.departure().await? {
+        let opened = open_moved(&departure, options, etcd).await;
+        if !is_incomplete(&opened) {
+            sqlite.close().await;
+            return opened;
+        }
+        let revision = etcd.revision().await.map_err(OpenError::Revision)?;
+        let attempt = departure.marker.attempt;
+        sqlite.take_back(attempt, revision).await?;
     }
     let sqlite = Arc::new(sqlite);
     let source = super::sqlite::moving::Leaving(Arc::clone(&sqlite));
-    Ok(movable(sqlite, Arc::new(source), options))
+    Ok(movable(sqlite, Arc::new(source), options, etcd))
 }
 
 async fn open_shared(
     postgres: &PostgresOptions,
     options: &MoveOptions,
+    etcd: &Arc<dyn Etcd>,
 ) -> Result<Opened, OpenError> {
+    let departure = match Postgres::find(postgres).await? {
+        Found::Moved(departure) => departure,
+        Found::Here(engine) => return open_here(*engine, options, etcd).await,
+    };
+    let opened = open_moved(&departure, options, etcd).await;
+    if !is_incomplete(&opened) {
+        return opened;
+    }
+    let revision = etcd.revision().await.map_err(OpenError::Revision)?;
+    let left = Postgres::left(postgres).await?;
+    let back = left.take_back(departure.marker.attempt, revision).await;
+    left.close().await;
+    if !back? {
+        return opened;
+    }
     match Postgres::find(postgres).await? {
-        Found::Moved(departure) => open_moved(&departure.marker, options).await,
-        Found::Here(engine) => {
-            let engine: Arc<Postgres> = Arc::from(engine);
-            let source = super::postgres::moving::Leaving::new(Arc::clone(&engine), options.lease);
-            Ok(movable(engine, Arc::new(source), options))
-        }
+        Found::Here(engine) => open_here(*engine, options, etcd).await,
+        // Others have moved them again meanwhile.
+        Found::Moved(departure) => open_moved(&departure, options, etcd).await,
     }
 }
 
+async fn open_here(
+    engine: Postgres,
+    options: &MoveOptions,
+    etcd: &Arc<dyn Etcd>,
+) -> Result<Opened, OpenError> {
+    let engine = Arc::new(engine);
+    let source = super::postgres::moving::Leaving::new(Arc::clone(&engine), options.lease);
+    // Before anything is loaded, which may take long: the move waits for those who are about to serve.
+    source.attend("").await?;
+    Ok(movable(engine, Arc::new(source), options, etcd))
+}
+
+fn is_incomplete(opened: &Result<Opened, OpenError>) -> bool {
+    matches!(opened, Err(OpenError::Incomplete(_)))
+}
+
+/// Opens the database that reports were moved to, for a server that goes on there from what clients
+/// may hold of the one that they have left.
+async fn arrive(
+    options: &PostgresOptions,
+    departure: &Departure,
+    etcd: &dyn Etcd,
+) -> Result<Postgres, OpenError> {
+    let engine = Postgres::open_moved(options, departure).await?;
+    if engine.is_apart(&departure.last).await? {
+        let revision = etcd.revision().await.map_err(OpenError::Revision)?;
+        engine.begin_behind(&departure.last, revision).await?;
+    }
+    Ok(engine)
+}
+
 /// Opens the database that reports were moved to.
-async fn open_moved(marker: &Marker, options: &MoveOptions) -> Result<Opened, OpenError> {
-    let seq = marker.moved_at.unwrap_or_default();
+async fn open_moved(
+    departure: &Departure,
+    options: &MoveOptions,
+    etcd: &Arc<dyn Etcd>,
+) -> Result<Opened, OpenError> {
+    let (seq, marker) = (departure.last.seq, &departure.marker);
     tracing::info!(
         seq,
         cluster = marker.identity,
@@ -96,7 +155,7 @@ async fn open_moved(marker: &Marker, options: &MoveOptions) -> Result<Opened, Op
     );
     let request = MoveRequest::read(&options.directory).unwrap_or_default();
     let postgres = request.options(&options.directory, &marker.identity);
-    let engine = Postgres::open_moved(&postgres, marker).await?;
+    let engine = Box::pin(arrive(&postgres, departure, &**etcd)).await?;
     let state = MoveState {
         phase: MovePhase::Moved,
         target: request.target,
@@ -107,8 +166,14 @@ async fn open_moved(marker: &Marker, options: &MoveOptions) -> Result<Opened, Op
     Ok((Arc::new(engine), None, progress))
 }
 
-fn movable(engine: Arc<dyn Engine>, source: Arc<dyn Source>, options: &MoveOptions) -> Opened {
-    let movable = Arc::new(Movable::new(engine, source, options.directory.clone()));
+fn movable(
+    engine: Arc<dyn Engine>,
+    source: Arc<dyn Source>,
+    options: &MoveOptions,
+    etcd: &Arc<dyn Etcd>,
+) -> Opened {
+    let directory = options.directory.clone();
+    let movable = Arc::new(Movable::new(engine, source, directory, Arc::clone(etcd)));
     let (mover, progress) = Mover::new(Arc::clone(&movable), options.clone());
     (movable, Some(mover), progress)
 }

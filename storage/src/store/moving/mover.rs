@@ -1,11 +1,11 @@
 //! The task that moves: looks for an order to move, and tries until it is done.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crds::control::MovePhase;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::attendance::Attendance;
@@ -17,6 +17,7 @@ use super::source::Turn;
 use super::{MoveError, MoveOptions, MoveState, Progress, hand_over};
 use crate::store::handle::WeakStore;
 use crate::store::postgres::Postgres;
+use crate::store::postgres::moving::Begun;
 
 /// Bounds of the pause before the next attempt.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -28,8 +29,14 @@ const NEARLY: u64 = 200;
 const ROUNDS: usize = 20;
 /// Notes that the attempt goes on, in the time after which another server takes its place.
 const BEATS: u32 = 4;
-/// Time to remove the copy when a move is given up.
+/// Longest time of one attempt to remove the copy when a move is given up.
 const CLEAN_UP: Duration = Duration::from_secs(20);
+/// Time for which the copy is tried to be removed, while the other database does not answer.
+const CLEAN_UP_WITHIN: Duration = Duration::from_mins(1);
+/// Number of times that the last step is made with one copy.
+const LAST_STEPS: u32 = 8;
+/// Bounds of the pause between two of them.
+const LAST_PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 
 /// See the module's documentation.
 pub(crate) struct Mover {
@@ -41,6 +48,8 @@ pub(crate) struct Mover {
     handing_over: AtomicBool,
     /// The newest attempt of this server; 0 before the first.
     own: AtomicI64,
+    /// The time since when this server tries to remove the copy of a move that was given up.
+    cleaning: std::sync::Mutex<Option<Instant>>,
 }
 
 /// The result of an attempt that has not failed.
@@ -72,6 +81,7 @@ impl Mover {
             attendance,
             handing_over: AtomicBool::new(false),
             own: AtomicI64::new(0),
+            cleaning: std::sync::Mutex::default(),
         };
         (this, told)
     }
@@ -161,7 +171,11 @@ impl Mover {
             self.handing_over.store(false, Ordering::Relaxed);
             self.movable.unwatch();
             let error = match result {
-                Ok(Outcome::Moved) | Err(MoveError::Stopped) => return,
+                Ok(Outcome::Moved) => match self.arrived().await {
+                    Ok(()) => return,
+                    Err(error) => error,
+                },
+                Err(MoveError::Stopped) => return,
                 Ok(Outcome::Others | Outcome::GivenUp) => {
                     tokio::time::sleep(self.options.interval).await;
                     continue;
@@ -280,21 +294,101 @@ impl Mover {
         let result = self
             .unless_changed(request, Box::pin(self.copy_in_turn(request, &marker)))
             .await;
-        let Some(copier) = result.transpose()? else {
+        let copier = match result.transpose() {
+            Ok(Some(copier)) => copier,
+            Ok(None) => return Err(MoveError::Request("it was changed".to_owned())),
+            Err(MoveError::Opened(number)) => {
+                Box::pin(self.mark_again(&marker, number)).await?;
+                return Ok(Outcome::Others);
+            }
+            Err(error) => return Err(error),
+        };
+        self.hand_over(request, store, copier).await?;
+        Ok(Outcome::Moved)
+    }
+
+    /// Makes the last step. One that fails leaves the copy as it is, which follows on for the next one.
+    async fn hand_over(
+        &self,
+        request: &MoveRequest,
+        store: &WeakStore,
+        copier: Copier,
+    ) -> Result<(), MoveError> {
+        let copier = Arc::new(Mutex::new(copier));
+        let mut pause = LAST_PAUSE.0;
+        for step in 1.. {
+            // It is carried through: whoever changes the request meanwhile sees what came of it.
+            self.handing_over.store(true, Ordering::Relaxed);
+            self.tell(|state| state.phase = MovePhase::HandingOver);
+            let upgraded = store.upgrade().ok_or(MoveError::Stopped)?;
+            let (progress, hold) = (&self.progress, self.options.hold);
+            let handed = hand_over::hand_over(&upgraded, &copier, progress, hold);
+            let error = match Box::pin(handed).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.keeps_copy() && step < LAST_STEPS => error,
+                Err(error) => return Err(error),
+            };
+            drop(upgraded);
+            self.handing_over.store(false, Ordering::Relaxed);
+            tracing::info!(%error, step, "the last step of the move is made again");
+            self.tell(|state| {
+                state.phase = MovePhase::Waiting;
+                state.message = error.to_string();
+            });
+            let follow = async {
+                tokio::time::sleep(pause).await;
+                let mut copier = copier.lock().await;
+                self.follow_in_turn(&mut copier).await
+            };
+            let followed = self.unless_changed(request, Box::pin(follow)).await;
+            if followed.transpose()?.is_none() {
+                return Err(MoveError::Request("it was changed".to_owned()));
+            }
+            pause = (pause * 2).min(LAST_PAUSE.1);
+        }
+        Ok(())
+    }
+
+    /// Waits until this server has gone over behind the mark that it has set.
+    async fn arrived(&self) -> Result<(), MoveError> {
+        loop {
+            if self.movable.moved_at().is_some() {
+                return Ok(());
+            }
+            if !self.movable.has_left() {
+                return Err(MoveError::TakenBack);
+            }
+            if let Err(error) = self.movable.go_after().await {
+                self.tell(|state| state.message = error.to_string());
+            }
+            tokio::time::sleep(self.options.interval).await;
+        }
+    }
+
+    /// Sets the mark again that a failover of the database that was moved has lost: the other one is
+    /// open under `number`, and others may be there. What was written here since is lost with it, and
+    /// clients list again.
+    async fn mark_again(&self, marker: &Marker, number: i64) -> Result<(), MoveError> {
+        tracing::error!("the database has lost that the reports have moved; they are followed");
+        let source = self.movable.source();
+        let Some(request) = self.request() else {
             return Err(MoveError::Request("it was changed".to_owned()));
         };
-        // From here on it is carried through: whoever changes the request sees what came of it.
-        self.handing_over.store(true, Ordering::Relaxed);
-        self.tell(|state| state.phase = MovePhase::HandingOver);
-        let store = store.upgrade().ok_or(MoveError::Stopped)?;
-        Box::pin(hand_over::hand_over(
-            &store,
-            copier,
-            &self.progress,
-            self.options.hold,
-        ))
-        .await?;
-        Ok(Outcome::Moved)
+        let options = request.options(&self.options.directory, &marker.identity);
+        let there = Postgres::numbers_at(&options).await?;
+        let mut held = source.hold(marker.attempt, self.options.hold).await?;
+        let last = held.last().await?;
+        let records = source.snapshot().await?.records().await?;
+        let ids = records.iter().filter_map(|record| {
+            let there = there.get(&*record.uid)?;
+            Some((record.id, *there))
+        });
+        let marked = held.mark(last, number, &ids.collect()).await;
+        if let Err(error) = marked {
+            tracing::warn!(%error, "the mark of the move could not be set again yet");
+        }
+        self.movable.go_after().await?;
+        Ok(())
     }
 
     /// Copies, and is heard of by other servers also while one statement takes long.
@@ -304,22 +398,37 @@ impl Mover {
         marker: &Marker,
     ) -> Result<Copier, MoveError> {
         let progress = Arc::new(AtomicU64::new(0));
-        let beat = async {
-            loop {
-                tokio::time::sleep(self.options.lease / BEATS).await;
-                let state = self.progress.borrow().clone().unwrap_or_default();
-                let source = self.movable.source();
-                let up_to = progress.load(Ordering::Relaxed);
-                // Whoever copies finds out itself that another server has taken its place.
-                let renewed = source.renew(marker.attempt, up_to, &state.describe()).await;
-                if let Err(error) = renewed {
-                    tracing::debug!(%error, "telling other servers that the move goes on");
-                }
-            }
-        };
         tokio::select! {
             filled = self.copy(request, marker, Arc::clone(&progress)) => filled,
-            () = beat => Err(MoveError::Stopped),
+            error = self.beat(marker.attempt, &progress) => Err(error),
+        }
+    }
+
+    /// Follows until another last step can be made, and is heard of as well.
+    async fn follow_in_turn(&self, copier: &mut Copier) -> Result<(), MoveError> {
+        let (attempt, progress) = (copier.target.attempt(), copier.published());
+        let follow = async {
+            self.follow_and_compare(copier).await?;
+            self.gather(copier).await
+        };
+        tokio::select! {
+            followed = follow => followed,
+            error = self.beat(attempt, &progress) => Err(error),
+        }
+    }
+
+    /// Tells other servers that the attempt goes on, until it is dropped.
+    async fn beat(&self, attempt: i64, copied: &AtomicU64) -> MoveError {
+        loop {
+            tokio::time::sleep(self.options.lease / BEATS).await;
+            let state = self.progress.borrow().clone().unwrap_or_default();
+            let source = self.movable.source();
+            let up_to = copied.load(Ordering::Relaxed);
+            // Whoever copies finds out itself that another server has taken its place.
+            let renewed = source.renew(attempt, up_to, &state.describe()).await;
+            if let Err(error) = renewed {
+                tracing::debug!(%error, "telling other servers that the move goes on");
+            }
         }
     }
 
@@ -331,8 +440,16 @@ impl Mover {
         published: Arc<AtomicU64>,
     ) -> Result<Copier, MoveError> {
         let options = request.options(&self.options.directory, &request.identity);
-        let target = Postgres::fill(&options, marker).await?;
-        let target = target.ok_or_else(|| MoveError::Taken(request.identity.clone()))?;
+        let order = request.known_as();
+        let target = match Postgres::fill(&options, marker, order).await? {
+            Begun::Filling(target) => target,
+            Begun::Taken => return Err(MoveError::Taken(request.identity.clone())),
+            Begun::Opened(number) => return Err(MoveError::Opened(number)),
+            Begun::Passed(attempt) => {
+                self.movable.source().pass(attempt);
+                return Err(MoveError::TakenOver);
+            }
+        };
         tracing::info!(
             target_ = request.target,
             cluster = request.identity,
@@ -372,7 +489,13 @@ impl Mover {
     async fn gather(&self, copier: &mut Copier) -> Result<(), MoveError> {
         loop {
             match copier.unaware().await? {
-                0 => return Ok(()),
+                0 => {
+                    let (mut snapshot, _) = copier.follow().await?;
+                    copier.compare_touched(&mut snapshot).await?;
+                    copier.compare_sums(&mut snapshot).await?;
+                    // What was written while all of that was counted.
+                    return self.follow_and_compare(copier).await;
+                }
                 others => self.tell(|state| state.message = MoveError::Unaware(others).to_string()),
             }
             self.attendance.note(copier.order()).await;
@@ -416,8 +539,9 @@ impl Mover {
         let marker = match source.give_up(request.order()).await {
             Ok(Turn::Own(marker)) => marker,
             Ok(Turn::GivenUp) => return self.say_given_up(request, String::new()),
+            Ok(Turn::Others(_)) => return self.say_cleaning(request, "another server removes the copy"),
             // It is too late.
-            Ok(Turn::Over | Turn::Others(_)) => {
+            Ok(Turn::Over) => {
                 if let Err(error) = self.movable.go_after().await {
                     tracing::warn!(%error, "following the reports to the other database");
                 }
@@ -429,16 +553,40 @@ impl Mover {
                 return;
             }
         };
-        let cleaned = tokio::time::timeout(CLEAN_UP, self.clean_up(request, &marker)).await;
+        let progress = AtomicU64::new(u64::MAX >> 1);
+        let clean_up = tokio::time::timeout(CLEAN_UP, self.clean_up(request, &marker));
+        let cleaned = tokio::select! {
+            cleaned = clean_up => cleaned,
+            error = self.beat(marker.attempt, &progress) => Ok(Err(error)),
+        };
         let error = match cleaned {
-            Ok(Ok(())) => String::new(),
+            Ok(Ok(())) => match source.cleaned(marker.attempt).await {
+                Ok(()) => return self.say_given_up(request, String::new()),
+                Err(error) => error.to_string(),
+            },
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the database does not answer".to_owned(),
         };
-        if !error.is_empty() {
-            tracing::warn!(error, "the copied reports are left in the other database");
+        tracing::warn!(error, "the copied reports are still in the other database");
+        // Whoever gives the move up because the other database is gone does not wait for it for ever.
+        let since = *self.cleaning().get_or_insert_with(Instant::now);
+        if since.elapsed() < CLEAN_UP_WITHIN {
+            return self.say_cleaning(request, &error);
         }
-        self.say_given_up(request, error);
+        *self.cleaning() = None;
+        self.say_given_up(request, format!("copied reports are left there: {error}"));
+    }
+
+    fn cleaning(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.cleaning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say_cleaning(&self, request: &MoveRequest, why: &str) {
+        self.tell(|state| {
+            state.phase = MovePhase::Waiting;
+            state.target.clone_from(&request.target);
+            why.clone_into(&mut state.message);
+        });
     }
 
     fn say_given_up(&self, request: &MoveRequest, message: String) {
@@ -451,10 +599,19 @@ impl Mover {
 
     async fn clean_up(&self, request: &MoveRequest, marker: &Marker) -> Result<(), MoveError> {
         let options = request.options(&self.options.directory, &request.identity);
-        if let Some(filling) = Postgres::fill(&options, marker).await? {
-            filling.clear(0).await?;
-            filling.abandon().await?;
-            filling.close().await;
+        match Postgres::fill(&options, marker, request.known_as()).await? {
+            Begun::Filling(filling) => {
+                filling.clear(0).await?;
+                filling.abandon().await?;
+                filling.close().await;
+            }
+            // Nothing there is of this move.
+            Begun::Taken => {}
+            Begun::Passed(attempt) => {
+                self.movable.source().pass(attempt);
+                return Err(MoveError::TakenOver);
+            }
+            Begun::Opened(number) => return Err(MoveError::Opened(number)),
         }
         Ok(())
     }

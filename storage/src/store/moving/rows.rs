@@ -13,7 +13,7 @@ pub(crate) type RowKey = (ResourceId, ObjectKey);
 pub(crate) struct Marker {
     /// A name that tells it from every other database that is moved.
     pub source: String,
-    /// The newest attempt.
+    /// The newest attempt; once it has moved, the number under which the other database is opened.
     pub attempt: i64,
     /// True if later attempts have higher numbers.
     pub is_ordered: bool,
@@ -25,11 +25,24 @@ pub(crate) struct Marker {
     pub moved_at: Option<u64>,
 }
 
-/// A cluster that has moved from one PostgreSQL to another.
+/// The last commit of a database that was moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LastCommit {
+    /// Its number.
+    pub seq: u64,
+    /// Its name; `None` where commits are not kept.
+    pub batch: Option<i64>,
+    /// The newest version that was given by then.
+    pub counter: u64,
+}
+
+/// A cluster that has moved to another database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Departure {
     /// The record of the move.
     pub marker: Marker,
+    /// The last commit before it.
+    pub last: LastCommit,
     /// Numbers of the resources: in the database that was moved, and in the other one.
     pub ids: HashMap<ResourceId, i64>,
 }

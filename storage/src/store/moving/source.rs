@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crds::control::DatabaseMove;
 
-use super::rows::{CommitRow, Departure, EventRow, LogRows, MarkRow, Marker, ObjectRow, RowKey};
+use super::rows::{
+    CommitRow, Departure, EventRow, LastCommit, LogRows, MarkRow, Marker, ObjectRow, RowKey,
+};
 use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord};
 use crate::store::engine::EngineError;
 use crate::store::postgres::Postgres;
@@ -43,8 +45,16 @@ pub(crate) trait Source: Send + Sync {
     /// Asks for an attempt to move, and notes it before any trace of it is seen elsewhere.
     async fn turn(&self, order: Order<'_>) -> Result<Turn, EngineError>;
 
-    /// Takes an order back. Returns [`Turn::Own`] where there may be a copy to remove.
+    /// Notes that the other database knows of an attempt with this number: those of this server are
+    /// to be higher.
+    fn pass(&self, attempt: i64);
+
+    /// Takes an order back. Returns [`Turn::Own`] where there may be a copy to remove, and
+    /// [`Turn::GivenUp`] once there is none.
     async fn give_up(&self, order: Order<'_>) -> Result<Turn, EngineError>;
+
+    /// Notes that nothing is left of the copies of the attempt, and those before.
+    async fn cleaned(&self, attempt: i64) -> Result<(), EngineError>;
 
     /// Notes that the attempt goes on, and how far it is. Returns false where another one has taken
     /// its place.
@@ -66,6 +76,11 @@ pub(crate) trait Source: Send + Sync {
 
     /// Returns where the reports have moved, if they have, and if somebody else can have done it.
     async fn departure(&self) -> Result<Option<Departure>, EngineError>;
+
+    /// Has the reports count here again, because the other database has lost a part of the copy. Their
+    /// histories begin anew, above etcd's `revision`: the other one may have been in use. Returns false
+    /// where they are not here any more.
+    async fn take_back(&self, departure: &Departure, revision: u64) -> Result<bool, EngineError>;
 
     /// Has the other database, as `engine`, continue what this server has seen here. A failover can
     /// have lost a part of that before the reports moved.
@@ -90,15 +105,18 @@ pub(crate) trait Source: Send + Sync {
 /// A database to which nobody writes.
 #[async_trait::async_trait]
 pub(crate) trait Hold: Send {
-    /// Marks the database as moved at `seq`, durably: a server that opens it from now on goes on in
-    /// the other one. `batch` is the name of the last commit that was copied, where commits are
-    /// kept; `ids` are the numbers of the resources in both.
+    /// Returns the last commit.
+    async fn last(&mut self) -> Result<LastCommit, EngineError>;
+
+    /// Marks the database as moved behind `last`, durably: a server that opens it from now on goes on
+    /// in the other one. `number` is the one under which that is opened; `ids` are the numbers of the
+    /// resources in both.
     async fn mark(
         self: Box<Self>,
-        seq: u64,
-        batch: Option<i64>,
+        last: LastCommit,
+        number: i64,
         ids: &HashMap<ResourceId, i64>,
-    ) -> Result<(), MarkError>;
+    ) -> Result<Departure, MarkError>;
 }
 
 /// The reason why a mark was not set.
@@ -171,8 +189,8 @@ pub(crate) trait SourceSnapshot: Send {
     /// Returns the imported marks at some keys, those that are there.
     async fn marks_at(&mut self, wanted: &[RowKey]) -> Result<Vec<MarkRow>, EngineError>;
 
-    /// Returns the number of imported marks of a resource.
-    async fn mark_count(&mut self, resource: ResourceId) -> Result<i64, EngineError>;
+    /// Returns sums of the objects of a resource, and of its imported marks.
+    async fn sums(&mut self, resource: ResourceId) -> Result<Sums, EngineError>;
 
     /// Returns sums of all imported marks and all last events of a resource; they are the same in
     /// two databases that have the same ones. `None` where they are not needed.
@@ -194,6 +212,17 @@ pub(crate) trait SourceSnapshot: Send {
 
     /// Returns all definitions, by group.
     async fn definitions(&mut self) -> Result<Vec<(String, String)>, EngineError>;
+}
+
+/// Sums of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sums {
+    /// Number of objects.
+    pub objects: i64,
+    /// Sum of their versions.
+    pub versions: i64,
+    /// Number of imported marks.
+    pub marks: i64,
 }
 
 /// Sums of the imported marks of a resource, and of its last events.

@@ -12,17 +12,16 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite as Driver, Transaction};
 
 use super::Sqlite;
-use super::connection::Tx;
 use super::read::records;
 use super::rows::{db, keys, limit, millis, text, un_db};
 use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord};
 use crate::store::OpenError;
 use crate::store::engine::{Engine as _, EngineError, corrupt};
 use crate::store::moving::rows::{
-    ChangeRow, CommitRow, Departure, EventRow, LogRows, MarkRow, Marker, ObjectRow, RowKey,
+    ChangeRow, CommitRow, Departure, EventRow, LastCommit, LogRows, MarkRow, Marker, ObjectRow, RowKey,
 };
 use crate::store::moving::source::{
-    Hold, MarkError, MemorySums, Order, PAGE_BYTES, Source, SourceSnapshot, Turn,
+    Hold, MarkError, MemorySums, Order, PAGE_BYTES, Source, SourceSnapshot, Sums, Turn,
 };
 use crate::store::postgres::Postgres;
 
@@ -43,11 +42,17 @@ impl Source for Leaving {
         Ok(Turn::Own(noted.await?))
     }
 
+    fn pass(&self, _: i64) {}
+
     async fn give_up(&self, order: Order<'_>) -> Result<Turn, EngineError> {
         if self.0.marker().await?.is_none() {
             return Ok(Turn::GivenUp);
         }
         self.turn(order).await
+    }
+
+    async fn cleaned(&self, _: i64) -> Result<(), EngineError> {
+        Ok(())
     }
 
     async fn renew(&self, _: i64, _: u64, _: &DatabaseMove) -> Result<bool, EngineError> {
@@ -66,6 +71,10 @@ impl Source for Leaving {
 
     async fn departure(&self) -> Result<Option<Departure>, EngineError> {
         Ok(None)
+    }
+
+    async fn take_back(&self, departure: &Departure, revision: u64) -> Result<bool, EngineError> {
+        self.0.take_back(departure.marker.attempt, revision).await
     }
 
     fn hand_on(&self, _: &Postgres) {}
@@ -96,14 +105,23 @@ struct Held {
 
 #[async_trait::async_trait]
 impl Hold for Held {
+    async fn last(&mut self) -> Result<LastCommit, EngineError> {
+        self.sqlite.last_commit().await
+    }
+
     async fn mark(
         self: Box<Self>,
-        seq: u64,
-        _: Option<i64>,
-        _: &HashMap<ResourceId, i64>,
-    ) -> Result<(), MarkError> {
-        let marked = self.sqlite.mark_moved(self.attempt, seq).await;
-        marked.map_err(MarkError::Lost)
+        last: LastCommit,
+        number: i64,
+        ids: &HashMap<ResourceId, i64>,
+    ) -> Result<Departure, MarkError> {
+        let marked = self.sqlite.mark_moved(self.attempt, last.seq, number).await;
+        let marker = marked.map_err(MarkError::Lost)?;
+        Ok(Departure {
+            marker,
+            last,
+            ids: ids.clone(),
+        })
     }
 }
 
@@ -127,10 +145,36 @@ impl Sqlite {
         row.as_ref().map(marker).transpose()
     }
 
+    /// Returns where the reports have moved, if they have.
+    pub async fn departure(&self) -> Result<Option<Departure>, EngineError> {
+        let marker = self.marker().await?;
+        let Some(marker) = marker.filter(|marker| marker.moved_at.is_some()) else {
+            return Ok(None);
+        };
+        Ok(Some(Departure {
+            marker,
+            last: self.last_commit().await?,
+            // A process that starts knows no numbers yet.
+            ids: HashMap::new(),
+        }))
+    }
+
+    async fn last_commit(&self) -> Result<LastCommit, EngineError> {
+        let (seq, counter) = sqlx::query_as("SELECT seq, counter FROM position")
+            .fetch_one(&self.readers)
+            .await?;
+        Ok(LastCommit {
+            seq: un_db(seq),
+            batch: None,
+            counter: un_db(counter),
+        })
+    }
+
     /// Notes a new attempt to move, before any trace of it is seen elsewhere. The name of this
     /// database stays the same for all attempts.
     async fn note_attempt(&self, identity: &str, name: &str) -> Result<Marker, EngineError> {
-        let attempt = rand::random_range(1..=i64::MAX);
+        // There is room for the numbers behind it.
+        let attempt = rand::random_range(1..=i64::MAX / 2);
         let mut tx = self.writer.begin().await?;
         sqlx::query(
             "INSERT INTO moves (id, source, attempt, identity, name) VALUES (1, ?, ?, ?, ?)
@@ -153,21 +197,27 @@ impl Sqlite {
 
     /// Marks the database as moved at `seq`, durably: a server that opens it from now on goes on in
     /// the other one.
-    async fn mark_moved(&self, attempt: i64, seq: u64) -> Result<(), EngineError> {
+    async fn mark_moved(
+        &self,
+        attempt: i64,
+        seq: u64,
+        number: i64,
+    ) -> Result<Marker, EngineError> {
         let mut tx = self.writer.begin().await?;
-        mark(&mut tx, attempt, seq).await?;
-        tx.commit(()).await.map(drop)
-    }
-}
-
-async fn mark(tx: &mut Tx, attempt: i64, seq: u64) -> Result<(), EngineError> {
-    sqlx::query("UPDATE moves SET seq = ?, moved_at = ? WHERE attempt = ?")
+        let row = sqlx::query(
+            "UPDATE moves SET seq = ?, moved_at = ?, attempt = ? WHERE attempt = ?
+             RETURNING source, attempt, identity, name, seq",
+        )
         .bind(db(seq))
         .bind(millis(Timestamp::now()))
+        .bind(number)
         .bind(attempt)
-        .execute(&mut **tx)
+        .fetch_one(&mut *tx)
         .await?;
-    Ok(())
+        let marker = marker(&row)?;
+        tx.commit(()).await?;
+        Ok(marker)
+    }
 }
 
 fn marker(row: &SqliteRow) -> Result<Marker, EngineError> {
@@ -333,9 +383,20 @@ impl SourceSnapshot for Snapshot {
         rows.iter().map(mark_row).collect()
     }
 
-    async fn mark_count(&mut self, resource: ResourceId) -> Result<i64, EngineError> {
-        let count = sqlx::query_scalar("SELECT count(*) FROM imported WHERE resource_id = ?");
-        Ok(count.bind(resource.0).fetch_one(&mut *self.0).await?)
+    async fn sums(&mut self, resource: ResourceId) -> Result<Sums, EngineError> {
+        let (objects, versions, marks) = sqlx::query_as(
+            "SELECT count(*), coalesce(sum(rv), 0),
+                 (SELECT count(*) FROM imported WHERE resource_id = ?1)
+             FROM objects WHERE resource_id = ?1",
+        )
+        .bind(resource.0)
+        .fetch_one(&mut *self.0)
+        .await?;
+        Ok(Sums {
+            objects,
+            versions,
+            marks,
+        })
     }
 
     async fn memory_sums(&mut self, _: ResourceId) -> Result<Option<MemorySums>, EngineError> {

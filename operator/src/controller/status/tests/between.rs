@@ -91,10 +91,17 @@ fn where_the_reports_are_is_told_before_the_last_pod_is_replaced() {
     assert_eq!(is, Some(("True", reasons::MOVED)));
     assert_eq!(
         message(&status),
+        "the reports are in External (secret pg); keep External (secret old) until the last pod of \
+         before is replaced: such a pod finds the way there"
+    );
+    assert_eq!(status.database.as_ref().unwrap().move_, None);
+    let status = status_while(Some(between(Stage::Over)), Some(status));
+    assert_eq!(
+        message(&status),
         "the reports are in External (secret pg); External (secret old) is no longer used: it \
          stays as it was"
     );
-    assert_eq!(status.database.as_ref().unwrap().move_, None);
+    assert_eq!(kstatus(&status, 3), "Current");
     // It stays true when there is nothing to do any more.
     let over = status_while(None, Some(status.clone()));
     assert_eq!(message(&over), message(&status));

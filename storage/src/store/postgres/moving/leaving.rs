@@ -2,6 +2,7 @@
 //! mark by which the move ends.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,14 +18,19 @@ use super::DURABLE;
 use super::snapshot::{Parked, Snapshot};
 use crate::model::ResourceId;
 use crate::store::engine::{EngineError, corrupt};
-use crate::store::moving::rows::{Departure, Marker};
+use crate::store::moving::rows::{Departure, LastCommit, Marker};
 use crate::store::moving::source::{Hold, MarkError, Order, Source, SourceSnapshot, Turn};
 
 /// Leases for which the log is kept for an attempt that is not heard of.
 const KEPT: f64 = 3.0;
-/// Leases after which a server that is not heard of is taken to be gone; each tells of itself three
-/// times as often.
-const GONE: f64 = 4.5;
+/// Leases after which a server that is not heard of is taken to be gone; each tells of itself ten times
+/// as often. Whoever comes back later finds the mark, and follows if it can; until then it refuses what
+/// it is asked. So this is longer than the outages that pass by themselves, and the kubelet takes to
+/// bring an order.
+const GONE: f64 = 15.0;
+/// Bits of an attempt's number that are random, below those of the clock: a failover may lose the
+/// number that was given last.
+const RANDOM_BITS: u32 = 20;
 
 /// A database that its servers can move.
 pub(crate) struct Leaving {
@@ -37,6 +43,8 @@ pub(crate) struct Leaving {
     /// by the first move; without one there are no more than the options allow.
     own: Writer,
     parked: Parked,
+    /// The highest number of an attempt that another database knows of.
+    passed: AtomicI64,
 }
 
 impl Leaving {
@@ -49,6 +57,7 @@ impl Leaving {
             engine,
             server: uuid::Uuid::new_v4().to_string(),
             parked: Arc::new(Mutex::new(None)),
+            passed: AtomicI64::new(0),
         }
     }
 
@@ -57,29 +66,30 @@ impl Leaving {
         &self,
         statement: &str,
         order: Order<'_>,
-        lease: Option<f64>,
     ) -> Result<i32, EngineError> {
-        let fresh = uuid::Uuid::new_v4().to_string();
-        // There is room for those that follow.
-        let attempt = rand::random_range(1..=i64::MAX / 2);
-        let own: [Parameter<'_>; 7] = [
+        let attempt = self.lowest_attempt();
+        let parameters: [Parameter<'_>; 8] = [
             (&self.engine.cluster, Type::INT4),
-            (&fresh, Type::TEXT),
+            // It stays the same, whatever a failover loses.
+            (&self.engine.place.history, Type::TEXT),
             (&attempt, Type::INT8),
             (&order.identity, Type::TEXT),
             (&order.name, Type::TEXT),
             (&self.server, Type::TEXT),
             (&order.id, Type::TEXT),
+            (&self.lease, Type::FLOAT8),
         ];
-        let mut parameters = own.to_vec();
-        if let Some(lease) = &lease {
-            let lease: Parameter<'_> = (lease, Type::FLOAT8);
-            parameters.push(lease);
-        }
         let (connection, slot) = self.own.take().await?;
         let rows = connection.query(statement, &parameters).await?;
         slot.put(connection);
         column(rows.first().ok_or(EngineError::Parted)?, "turn")
+    }
+
+    /// Returns the lowest number that the next attempt may have.
+    fn lowest_attempt(&self) -> i64 {
+        let now = jiff::Timestamp::now().as_millisecond() << RANDOM_BITS;
+        let passed = self.passed.load(Ordering::Relaxed);
+        now.max(passed) + rand::random_range(1..1 << RANDOM_BITS)
     }
 
     /// Returns the record of the attempt of this server; `None` where another one has taken its
@@ -138,8 +148,7 @@ impl Source for Leaving {
     async fn turn(&self, order: Order<'_>) -> Result<Turn, EngineError> {
         let statement =
             "SELECT reports_server.begin_departure_v1($1, $2, $3, $4, $5, $6, $7, $8) AS turn";
-        let asked = self.asked(statement, order, Some(self.lease));
-        let own = match asked.await? {
+        let own = match self.asked(statement, order).await? {
             0 => self.marker().await?,
             1 => None,
             2 => return Ok(Turn::GivenUp),
@@ -151,14 +160,36 @@ impl Source for Leaving {
         }
     }
 
+    fn pass(&self, attempt: i64) {
+        self.passed.fetch_max(attempt, Ordering::Relaxed);
+    }
+
     async fn give_up(&self, order: Order<'_>) -> Result<Turn, EngineError> {
         let statement =
-            "SELECT reports_server.give_up_departure_v1($1, $2, $3, $4, $5, $6, $7) AS turn";
-        match self.asked(statement, order, None).await? {
-            0 => Ok(self.marker().await?.map_or(Turn::GivenUp, Turn::Own)),
+            "SELECT reports_server.give_up_departure_v1($1, $2, $3, $4, $5, $6, $7, $8) AS turn";
+        match self.asked(statement, order).await? {
+            0 => Ok(self.marker().await?.map_or(Turn::Others(None), Turn::Own)),
+            1 => Ok(Turn::Others(None)),
             2 => Ok(Turn::GivenUp),
             _ => Ok(Turn::Over),
         }
+    }
+
+    async fn cleaned(&self, attempt: i64) -> Result<(), EngineError> {
+        let (connection, slot) = self.own.take().await?;
+        connection
+            .execute(
+                "UPDATE reports_server.departures SET is_clean = true
+                 WHERE cluster = $1 AND attempt = $2 AND holder = $3 AND moved_at IS NULL",
+                &[
+                    (&self.engine.cluster, Type::INT4),
+                    (&attempt, Type::INT8),
+                    (&self.server, Type::TEXT),
+                ],
+            )
+            .await?;
+        slot.put(connection);
+        Ok(())
     }
 
     async fn renew(
@@ -173,12 +204,13 @@ impl Source for Leaving {
             .execute(
                 "UPDATE reports_server.departures
                  SET renewed_at = clock_timestamp(), copied = $3, told = $4
-                 WHERE cluster = $1 AND attempt = $2 AND moved_at IS NULL",
+                 WHERE cluster = $1 AND attempt = $2 AND holder = $5 AND moved_at IS NULL",
                 &[
                     (&self.engine.cluster, Type::INT4),
                     (&attempt, Type::INT8),
                     (&db(copied), Type::INT8),
                     (&told, Type::TEXT),
+                    (&self.server, Type::TEXT),
                 ],
             )
             .await?;
@@ -189,21 +221,33 @@ impl Source for Leaving {
     async fn attend(&self, order: &str) -> Result<(), EngineError> {
         let gone = self.lease * GONE;
         let reader = self.engine.readers.get().await?;
+        let own: [Parameter<'_>; 2] = [
+            (&self.engine.cluster, Type::INT4),
+            (&self.server, Type::TEXT),
+        ];
+        let mut note = own.to_vec();
+        note.push((&order, Type::TEXT));
         reader
             .execute(
-                "WITH gone AS (
-                     DELETE FROM reports_server.followers WHERE cluster = $1 AND server <> $2
-                         AND seen_at < clock_timestamp() - make_interval(secs => $4))
-                 INSERT INTO reports_server.followers (cluster, server, order_id)
+                "INSERT INTO reports_server.followers (cluster, server, order_id)
                  VALUES ($1, $2, $3)
                  ON CONFLICT (cluster, server)
                  DO UPDATE SET order_id = excluded.order_id, seen_at = clock_timestamp()",
-                &[
-                    (&self.engine.cluster, Type::INT4),
-                    (&self.server, Type::TEXT),
-                    (&order, Type::TEXT),
-                    (&gone, Type::FLOAT8),
-                ],
+                &note,
+            )
+            .await?;
+        let mut forget = own.to_vec();
+        forget.push((&gone, Type::FLOAT8));
+        // In a transaction of its own, and without waiting for anybody: two servers that come back at
+        // one time would wait for each other.
+        reader
+            .execute(
+                "DELETE FROM reports_server.followers WHERE ctid = ANY (ARRAY (
+                     SELECT ctid FROM reports_server.followers
+                     WHERE cluster = $1 AND server <> $2
+                         AND seen_at < clock_timestamp() - make_interval(secs => $3)
+                     FOR UPDATE SKIP LOCKED))",
+                &forget,
             )
             .await?;
         reader.keep();
@@ -257,6 +301,11 @@ impl Source for Leaving {
         let departure = find(&reader, &self.engine.place.identity).await?;
         reader.keep();
         Ok(departure)
+    }
+
+    async fn take_back(&self, departure: &Departure, revision: u64) -> Result<bool, EngineError> {
+        let attempt = departure.marker.attempt;
+        self.engine.take_back(attempt, revision).await
     }
 
     fn hand_on(&self, engine: &Postgres) {
@@ -319,18 +368,29 @@ impl Source for Leaving {
         }
         let rows = connection
             .query(
-                "SELECT FROM reports_server.departures
-                 WHERE cluster = $1 AND attempt = $2 AND moved_at IS NULL",
-                &[(&self.engine.cluster, Type::INT4), (&attempt, Type::INT8)],
+                "SELECT source, identity, name FROM reports_server.departures
+                 WHERE cluster = $1 AND attempt = $2 AND holder = $3 AND moved_at IS NULL",
+                &[
+                    (&self.engine.cluster, Type::INT4),
+                    (&attempt, Type::INT8),
+                    (&self.server, Type::TEXT),
+                ],
             )
             .await?;
-        if rows.is_empty() {
-            return Err(taken());
-        }
+        let row = rows.first().ok_or_else(taken)?;
+        let marker = Marker {
+            source: column(row, "source")?,
+            attempt,
+            is_ordered: true,
+            identity: column(row, "identity")?,
+            name: column(row, "name")?,
+            moved_at: None,
+        };
         Ok(Box::new(Held {
             connection,
             cluster: self.engine.cluster,
-            attempt,
+            server: self.server.clone(),
+            marker,
             until,
         }))
     }
@@ -341,7 +401,9 @@ impl Source for Leaving {
 struct Held {
     connection: PgConnection,
     cluster: i32,
-    attempt: i64,
+    server: String,
+    /// The record of the attempt.
+    marker: Marker,
     /// The end of the time for which others can wait.
     until: Instant,
 }
@@ -349,8 +411,8 @@ struct Held {
 impl Held {
     async fn depart(
         &self,
-        seq: u64,
-        batch: i64,
+        last: LastCommit,
+        number: i64,
         ids: &HashMap<ResourceId, i64>,
     ) -> Result<(), EngineError> {
         let left = self.until.saturating_duration_since(Instant::now());
@@ -366,12 +428,14 @@ impl Held {
         let rows = self
             .connection
             .query(
-                "SELECT reports_server.depart_v1($1, $2, $3, $4, $5, $6) AS marked",
+                "SELECT reports_server.depart_v1($1, $2, $3, $4, $5, $6, $7, $8) AS marked",
                 &[
                     (&self.cluster, Type::INT4),
-                    (&self.attempt, Type::INT8),
-                    (&db(seq), Type::INT8),
-                    (&batch, Type::INT8),
+                    (&self.marker.attempt, Type::INT8),
+                    (&self.server, Type::TEXT),
+                    (&number, Type::INT8),
+                    (&db(last.seq), Type::INT8),
+                    (&last.batch, Type::INT8),
                     (&here, Type::INT8_ARRAY),
                     (&there, Type::INT8_ARRAY),
                 ],
@@ -390,20 +454,40 @@ impl Held {
 
 #[async_trait::async_trait]
 impl Hold for Held {
+    async fn last(&mut self) -> Result<LastCommit, EngineError> {
+        let rows = self
+            .connection
+            .query(
+                "SELECT seq, batch, counter FROM reports_server.commits
+                 WHERE cluster = $1 ORDER BY seq DESC LIMIT 1",
+                &[(&self.cluster, Type::INT4)],
+            )
+            .await?;
+        last_commit(rows.first().ok_or(EngineError::Parted)?)
+    }
+
     async fn mark(
         self: Box<Self>,
-        seq: u64,
-        batch: Option<i64>,
+        last: LastCommit,
+        number: i64,
         ids: &HashMap<ResourceId, i64>,
-    ) -> Result<(), MarkError> {
-        let batch = batch.unwrap_or_default();
-        self.depart(seq, batch, ids)
+    ) -> Result<Departure, MarkError> {
+        self.depart(last, number, ids)
             .await
             .map_err(MarkError::Unmarked)?;
         let committed = self.connection.batch("COMMIT", LONG_STATEMENT).await;
         committed.map_err(|error| MarkError::Unknown(error.into()))?;
         self.connection.close().await;
-        Ok(())
+        let marker = Marker {
+            attempt: number,
+            moved_at: Some(last.seq),
+            ..self.marker
+        };
+        Ok(Departure {
+            marker,
+            last,
+            ids: ids.clone(),
+        })
     }
 }
 
@@ -414,7 +498,8 @@ pub(in crate::store::postgres) async fn find(
 ) -> Result<Option<Departure>, EngineError> {
     let found = connection
         .query(
-            "SELECT d.source, d.attempt, d.identity, d.name, d.seq, d.here, d.there
+            "SELECT d.source, d.attempt, d.identity, d.name, d.seq, d.batch, d.counter, d.here,
+                 d.there
              FROM reports_server.departures d
              JOIN reports_server.clusters c ON c.cluster = d.cluster
              WHERE c.identity = $1 AND d.moved_at IS NOT NULL",
@@ -446,7 +531,16 @@ fn departure(row: &Row) -> Result<Departure, EngineError> {
             name: column(row, "name")?,
             moved_at: Some(un_db(column(row, "seq")?)),
         },
+        last: last_commit(row)?,
         ids: here.into_iter().map(ResourceId).zip(there).collect(),
+    })
+}
+
+fn last_commit(row: &Row) -> Result<LastCommit, EngineError> {
+    Ok(LastCommit {
+        seq: un_db(column(row, "seq")?),
+        batch: Some(column(row, "batch")?),
+        counter: un_db(column(row, "counter")?),
     })
 }
 

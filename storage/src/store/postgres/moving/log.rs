@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use tokio_postgres::types::Type;
 
-use super::super::lineage;
+use super::super::{lineage, rejoin};
 use super::super::rows::{column, db};
 use super::{DURABLE, Filling, Step, time};
 use crate::model::Position;
@@ -14,7 +14,8 @@ use crate::store::moving::rows::{ChangeRow, CommitRow, LogRows};
 
 impl Filling {
     /// Adds a part of the log, with the commits that it has; without any, as one commit. Changes of
-    /// resources that are gone keep their place.
+    /// resources that are gone keep their place. What is there already, by a step that was cut short
+    /// behind its commit, is the same.
     pub async fn log(&mut self, log: &LogRows) -> Result<(), EngineError> {
         let Some(last) = log.last() else {
             return Ok(());
@@ -42,7 +43,7 @@ impl Filling {
         Ok(())
     }
 
-    async fn changes(&self, step: &Step, rows: &[ChangeRow]) -> Result<(), EngineError> {
+    async fn changes(&self, step: &Step<'_>, rows: &[ChangeRow]) -> Result<(), EngineError> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -74,7 +75,8 @@ impl Filling {
              SELECT $1, u.*, CASE WHEN u.seq = ANY ($13) THEN u.seq END
              FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
                  AS u(seq, resource_id, rv, prev_rv, type, effect, as_imported, namespace, name,
-                      prev_labels, leaves)",
+                      prev_labels, leaves)
+             ON CONFLICT DO NOTHING",
             &[
                 self.cluster(),
                 (&column(|row| row.seq), Type::INT8_ARRAY),
@@ -100,7 +102,7 @@ impl Filling {
     /// has loaded the objects.
     async fn frames_of_changes(
         &self,
-        step: &Step,
+        step: &Step<'_>,
         rows: &[ChangeRow],
         texts: &[Option<Framed>],
     ) -> Result<Vec<i64>, EngineError> {
@@ -111,9 +113,10 @@ impl Filling {
             .unzip();
         for sql in [
             "INSERT INTO reports_server.frames (cluster, id, text)
-             SELECT $1, * FROM unnest($2, $3)",
+             SELECT $1, * FROM unnest($2, $3) ON CONFLICT DO NOTHING",
             "INSERT INTO reports_server.stale_frames (cluster, seq, frame)
-             SELECT $1, u.seq, u.seq FROM unnest($2, $3) AS u(seq, text)",
+             SELECT $1, u.seq, u.seq FROM unnest($2, $3) AS u(seq, text)
+             ON CONFLICT DO NOTHING",
         ] {
             let parameters = [
                 self.cluster(),
@@ -126,7 +129,7 @@ impl Filling {
     }
 
     /// Adds rows of commits as they are, under the negative number, where nobody looks for them yet.
-    async fn commit_rows(&self, step: &Step, rows: &[CommitRow]) -> Result<(), EngineError> {
+    async fn commit_rows(&self, step: &Step<'_>, rows: &[CommitRow]) -> Result<(), EngineError> {
         let column = |f: fn(&CommitRow) -> i64| -> Vec<i64> { rows.iter().map(f).collect() };
         let changes: Vec<i32> = rows.iter().map(|row| row.changes).collect();
         let records: Vec<bool> = rows.iter().map(|row| row.records).collect();
@@ -135,7 +138,8 @@ impl Filling {
         step.run(
             "INSERT INTO reports_server.commits
                  (cluster, seq, counter, batch, changes, records, bytes, committed_at, refused)
-             SELECT -$1::int, * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)",
+             SELECT -$1::int, * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9)
+             ON CONFLICT DO NOTHING",
             &[
                 self.cluster(),
                 (&column(|row| row.seq), Type::INT8_ARRAY),
@@ -155,7 +159,7 @@ impl Filling {
     /// Adds a row of commits, under the negative number, where nobody looks for it yet.
     async fn commit_row(
         &self,
-        step: &Step,
+        step: &Step<'_>,
         (seq, counter): (i64, i64),
         changes: i32,
         bytes: i64,
@@ -195,6 +199,8 @@ impl Filling {
         let step = self.begin().await?;
         // The last step that writes: the mark in the other database must not outlive the copy.
         step.run(DURABLE, &[]).await?;
+        // All steps of before are there, whichever server has taken them.
+        rejoin::note_origin_of(&step.connection, &self.engine.cluster).await?;
         step.run(
             "INSERT INTO reports_server.definitions (cluster, api_group, body)
              SELECT $1, * FROM unnest($2, $3)
@@ -225,7 +231,7 @@ impl Filling {
     }
 
     /// Makes sure that the last commit that was copied is that of the position.
-    async fn check_commits(&self, step: &Step, position: Position) -> Result<(), EngineError> {
+    async fn check_commits(&self, step: &Step<'_>, position: Position) -> Result<(), EngineError> {
         let rows = step
             .run(
                 "SELECT seq, counter FROM reports_server.commits
@@ -246,7 +252,7 @@ impl Filling {
     /// Lets the commits begin where the log does, and end at the position.
     async fn begin_commits(
         &self,
-        step: &Step,
+        step: &Step<'_>,
         position: Position,
         compacted: u64,
     ) -> Result<(), EngineError> {

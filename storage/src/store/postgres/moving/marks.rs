@@ -103,7 +103,7 @@ impl Filling {
 
     async fn delete(
         &self,
-        step: &Step,
+        step: &Step<'_>,
         table: &'static str,
         wanted: &[RowKey],
     ) -> Result<(), EngineError> {

@@ -10,9 +10,11 @@ mod records;
 mod snapshot;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::time::{Instant, sleep};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 pub(crate) use self::compare::Fingerprint;
@@ -22,11 +24,11 @@ pub(super) use self::leaving::find as departure;
 use super::connection::{LONG_STATEMENT, Parameter, PgConnection, Slot};
 use super::place::Place;
 use super::rows::{Keys, column, db};
-use super::{Postgres, migrate, rejoin};
+use super::{Postgres, PostgresError, migrate, rejoin};
 use crate::model::ResourceId;
-use crate::store::engine::EngineError;
-use crate::store::moving::rows::{Marker, RowKey};
-use crate::store::moving::source::MemorySums;
+use crate::store::engine::{EngineError, corrupt};
+use crate::store::moving::rows::{Departure, LastCommit, Marker, RowKey};
+use crate::store::moving::source::{MemorySums, Sums};
 use crate::store::{OpenError, PostgresOptions};
 
 /// Rows of each table that are dropped in one transaction when an attempt begins anew.
@@ -37,6 +39,16 @@ const BEGIN: &str = "BEGIN;
     SET LOCAL idle_in_transaction_session_timeout = '30s';
     SET LOCAL statement_timeout = '60s';
     SET LOCAL lock_timeout = '10s'";
+
+/// The same for a transaction that changes tables which clusters share: what others write queues behind
+/// it while it waits for a lock.
+const BEGIN_BRIEFLY: &str = "BEGIN;
+    SET LOCAL idle_in_transaction_session_timeout = '30s';
+    SET LOCAL statement_timeout = '60s';
+    SET LOCAL lock_timeout = '50ms'";
+
+/// Time for which such a transaction is tried, and the pause between two attempts.
+const BRIEFLY: (Duration, Duration) = (Duration::from_secs(20), Duration::from_millis(200));
 
 /// Has the commit of a transaction wait until it, and all before it, survive a crash.
 const DURABLE: &str = "SELECT set_config('synchronous_commit', 'on', true)
@@ -52,11 +64,41 @@ const MEMORY_SUMS: &str = "SELECT (
             ::bit(60)::bigint), 0)
         FROM reports_server.mirror_events WHERE cluster = $1 AND resource_id = $2) AS events";
 
+/// Sums of the objects of a resource, and of its imported marks.
+const SUMS: &str = "SELECT count(*) AS objects, coalesce(sum(rv), 0)::bigint AS versions,
+        (SELECT count(*) FROM reports_server.imported
+         WHERE cluster = $1 AND resource_id = $2) AS marks
+    FROM reports_server.objects WHERE cluster = $1 AND resource_id = $2";
+
+/// The place of a move in the database that it leads to.
+pub(crate) enum Begun {
+    /// It may be filled.
+    Filling(Filling),
+    /// It holds reports that are not of an earlier attempt of the same database.
+    Taken,
+    /// It was filled and opened by the same order, under this number.
+    Opened(i64),
+    /// A later attempt, of this number, fills it.
+    Passed(i64),
+}
+
+/// The answer to whoever opens a cluster that was filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// It is open.
+    Open,
+    /// It is not the one that was filled, or not any more.
+    Other,
+    /// It lacks a part of what was filled in.
+    Incomplete,
+}
+
 /// A cluster in this database that is being filled by one attempt.
 pub(crate) struct Filling {
     engine: Arc<Postgres>,
-    source: String,
     attempt: i64,
+    /// The number of the last step. A database that has lost one has another number.
+    step: Mutex<Number>,
     /// Numbers of the resources: in the database that is moved, and here.
     ids: HashMap<ResourceId, i64>,
     /// The last number of an object. They are negative, because later ones follow the sequence of
@@ -66,41 +108,58 @@ pub(crate) struct Filling {
     bytes: i64,
 }
 
+/// The number of a step.
+#[derive(Clone, Copy, Debug)]
+struct Number {
+    last: i64,
+    /// True while it is not known whether the step behind it was made.
+    is_open: bool,
+}
+
 impl Postgres {
-    /// Begins to fill the cluster that `options` name. Returns `None` where it holds reports
-    /// already that are not of an earlier attempt of the same database.
+    /// Begins to fill the cluster that `options` name, by an order.
     pub async fn fill(
         options: &PostgresOptions,
         marker: &Marker,
-    ) -> Result<Option<Filling>, OpenError> {
+        order: &str,
+    ) -> Result<Begun, OpenError> {
         let (connector, connection, greeting) = Self::connect(options).await?;
         migrate::migrate(&connection).await?;
         let rows = connection
             .long_query(
-                "SELECT reports_server.begin_move_v2($1, $2, $3, $4, $5) AS cluster",
+                "SELECT * FROM reports_server.begin_move_v2($1, $2, $3, $4, $5, $6)",
                 &[
                     (&marker.identity, Type::TEXT),
                     (&marker.name, Type::TEXT),
                     (&marker.source, Type::TEXT),
                     (&marker.attempt, Type::INT8),
                     (&marker.is_ordered, Type::BOOL),
+                    (&order, Type::TEXT),
                 ],
             )
             .await
             .map_err(EngineError::from)?;
+        let row = rows.first().ok_or(EngineError::Parted)?;
+        let attempt = column(row, "attempt")?;
+        match column::<i32>(row, "outcome")? {
+            0 => {}
+            1 => return Ok(Begun::Taken),
+            2 => return Ok(Begun::Opened(attempt)),
+            _ => return Ok(Begun::Passed(attempt)),
+        }
         let place = Place::find(&connection, &marker.identity)
             .await
             .map_err(EngineError::from)?;
-        connection.close().await;
-        let row = rows.first().ok_or(EngineError::Parted)?;
-        if column::<Option<i32>>(row, "cluster")?.is_none() {
-            return Ok(None);
-        }
         let place = place.ok_or(EngineError::Parted)?;
-        Ok(Some(Filling {
+        note_origin(&connection, place.cluster).await?;
+        connection.close().await;
+        Ok(Begun::Filling(Filling {
             engine: Arc::new(Self::assemble(connector, greeting, place, options)),
-            source: marker.source.clone(),
             attempt: marker.attempt,
+            step: Mutex::new(Number {
+                last: marker.attempt,
+                is_open: false,
+            }),
             ids: HashMap::new(),
             number: 0,
             bytes: 0,
@@ -108,25 +167,52 @@ impl Postgres {
     }
 
     /// Opens the cluster to which a database was moved; it may have been opened before.
-    pub async fn open_moved(options: &PostgresOptions, marker: &Marker) -> Result<Self, OpenError> {
+    pub async fn open_moved(
+        options: &PostgresOptions,
+        departure: &Departure,
+    ) -> Result<Self, OpenError> {
+        let identity = &departure.marker.identity;
         let (connector, connection, greeting) = Self::connect(options).await?;
-        let place = Place::find(&connection, &marker.identity)
+        let place = Place::find(&connection, identity)
             .await
             .map_err(EngineError::from)?;
-        let other = || OpenError::MovedElsewhere(marker.identity.clone());
+        let other = || OpenError::MovedElsewhere(identity.clone());
         let place = place.ok_or_else(other)?;
         migrate::migrate(&connection).await?;
         connection.close().await;
         let engine = Self::assemble(connector, greeting, place, options);
-        if !engine.open_move(&marker.source, marker.attempt).await? {
-            return Err(other());
+        match engine.open_move(&departure.marker).await? {
+            Opening::Open => {}
+            Opening::Other => return Err(other()),
+            Opening::Incomplete => return Err(OpenError::Incomplete(identity.clone())),
+        }
+        engine.moved_by.get_or_init(|| departure.marker.clone());
+        rejoin::check_origin(&engine).await?;
+        if let Err(error) = engine.look_around().await {
+            tracing::warn!(%error, "checking what the database can do");
         }
         Ok(engine)
     }
 
-    /// Opens the cluster after it was filled, or finds it open. Returns false where it is not the
-    /// one that this attempt has filled.
-    pub async fn open_move(&self, source: &str, attempt: i64) -> Result<bool, EngineError> {
+    /// Opens the cluster again where it was put back to the time before it was opened. Nobody else
+    /// would.
+    pub async fn open_again(&self) -> Result<(), EngineError> {
+        let Some(marker) = self.moved_by.get() else {
+            return Ok(());
+        };
+        match self.open_move(marker).await? {
+            // The reports may have moved on from here.
+            Opening::Open | Opening::Other => Ok(()),
+            Opening::Incomplete => {
+                let lacks = "was put back to an earlier state, and lacks a part of what was moved there; \
+                             restore a newer backup";
+                Err(corrupt(&"the database", lacks))
+            }
+        }
+    }
+
+    /// Opens the cluster after it was filled, or finds it open.
+    pub async fn open_move(&self, marker: &Marker) -> Result<Opening, EngineError> {
         let (connection, slot) = self.writer.take().await?;
         let rows = connection
             .long_query(
@@ -134,34 +220,78 @@ impl Postgres {
                 "WITH durable AS MATERIALIZED (
                      SELECT set_config('synchronous_commit', 'on', true)
                      WHERE current_setting('synchronous_commit') = 'off')
-                 SELECT reports_server.open_move_v1($1, $2, $3) AS open,
+                 SELECT reports_server.open_move_v2($1, $2, $3, $4) AS outcome,
                      (SELECT count(*) FROM durable)",
                 &[
                     (&self.cluster, Type::INT4),
-                    (&source, Type::TEXT),
-                    (&attempt, Type::INT8),
+                    (&marker.source, Type::TEXT),
+                    (&marker.attempt, Type::INT8),
+                    (&marker.is_ordered, Type::BOOL),
                 ],
             )
             .await?;
         slot.put(connection);
-        let open = column(rows.first().ok_or(EngineError::Parted)?, "open")?;
-        if open {
-            rejoin::check_origin(self).await?;
-            if let Err(error) = self.look_around().await {
-                tracing::warn!(%error, "checking what the database can do");
-            }
-        }
-        Ok(open)
+        let outcome: i32 = column(rows.first().ok_or(EngineError::Parted)?, "outcome")?;
+        Ok(match outcome {
+            0 => Opening::Open,
+            1 => Opening::Other,
+            _ => Opening::Incomplete,
+        })
     }
 
-    /// Begins the histories anew where the database was put back, for a server that goes on in it:
-    /// its counter is known there.
-    pub async fn go_on(&self) -> Result<(), EngineError> {
-        if rejoin::is_put_back(self).await? {
-            rejoin::begin_above(self, 0).await?;
-        }
-        Ok(())
+    /// Returns whether the database, which another one was moved to, lacks what clients may hold of
+    /// that, whose last commit was `last`.
+    pub async fn is_apart(&self, last: &LastCommit) -> Result<bool, EngineError> {
+        rejoin::is_apart(self, last).await
     }
+
+    /// Begins the histories anew where the database [is apart](Self::is_apart), above etcd's
+    /// `revision`.
+    pub async fn begin_behind(&self, last: &LastCommit, revision: u64) -> Result<(), EngineError> {
+        rejoin::begin_behind(self, last, revision).await
+    }
+
+    /// Has the reports count here again that have moved away by an attempt, in histories that begin
+    /// above etcd's `revision`. Returns false where they are not here any more.
+    pub async fn take_back(&self, attempt: i64, revision: u64) -> Result<bool, EngineError> {
+        rejoin::take_back(self, attempt, revision).await
+    }
+
+    /// Returns the numbers of the resources in the database that `options` name, by uid.
+    pub async fn numbers_at(
+        options: &PostgresOptions,
+    ) -> Result<HashMap<String, i64>, EngineError> {
+        let (_, connection, _) = Self::connect(options).await?;
+        let rows = connection
+            .query(
+                "SELECT r.id, r.uid FROM reports_server.resources r
+                 JOIN reports_server.clusters c ON c.cluster = r.cluster WHERE c.identity = $1",
+                &[(&options.cluster_identity, Type::TEXT)],
+            )
+            .await?;
+        connection.close().await;
+        let pair = |row: &tokio_postgres::Row| Ok((column(row, "uid")?, column(row, "id")?));
+        rows.iter().map(pair).collect()
+    }
+
+    /// Opens a database that the reports have moved away from, as it is, to have them taken back.
+    pub async fn left(options: &PostgresOptions) -> Result<Self, OpenError> {
+        let (connector, connection, greeting) = Self::connect(options).await?;
+        let place = Place::find(&connection, &options.cluster_identity)
+            .await
+            .map_err(EngineError::from)?;
+        connection.close().await;
+        let place = place.ok_or(EngineError::Parted)?;
+        Ok(Self::assemble(connector, greeting, place, options))
+    }
+}
+
+/// Notes the server that a cluster is filled on: if another one is there when it is open, it may lack
+/// what was written since.
+async fn note_origin(connection: &PgConnection, cluster: i32) -> Result<(), EngineError> {
+    connection.batch(BEGIN, LONG_STATEMENT).await?;
+    rejoin::note_origin_of(connection, &cluster).await?;
+    Ok(connection.batch("COMMIT", LONG_STATEMENT).await?)
 }
 
 /// Returns whether a cluster is being filled by a move.
@@ -179,33 +309,35 @@ pub(super) async fn is_filled(
 }
 
 /// A transaction of the attempt that is in force.
-struct Step {
+struct Step<'a> {
+    filling: &'a Filling,
+    number: i64,
     connection: PgConnection,
     slot: Slot,
 }
 
-impl Step {
+impl Step<'_> {
     async fn run(
         &self,
         statement: &str,
         parameters: &[Parameter<'_>],
-    ) -> Result<Vec<tokio_postgres::Row>, EngineError> {
-        Ok(self.connection.long_query(statement, parameters).await?)
+    ) -> Result<Vec<tokio_postgres::Row>, PostgresError> {
+        self.connection.long_query(statement, parameters).await
     }
 
     async fn commit(self) -> Result<(), EngineError> {
+        self.filling.number().is_open = true;
         self.connection.batch("COMMIT", LONG_STATEMENT).await?;
+        *self.filling.number() = Number {
+            last: self.number,
+            is_open: false,
+        };
         self.slot.put(self.connection);
         Ok(())
     }
 }
 
 impl Filling {
-    /// Returns the engine, for when the cluster is open.
-    pub fn engine(&self) -> Arc<Postgres> {
-        Arc::clone(&self.engine)
-    }
-
     /// Returns the numbers of the resources: in the database that is moved, and here.
     pub fn ids(&self) -> &HashMap<ResourceId, i64> {
         &self.ids
@@ -215,16 +347,45 @@ impl Filling {
         (&self.engine.cluster, Type::INT4)
     }
 
-    async fn begin(&self) -> Result<Step, EngineError> {
+    /// Begins the next step. One whose predecessor is not there is refused.
+    async fn begin(&self) -> Result<Step<'_>, EngineError> {
+        self.begin_as(BEGIN).await
+    }
+
+    async fn begin_as(&self, begin: &str) -> Result<Step<'_>, EngineError> {
         let (connection, slot) = self.engine.writer.take().await?;
-        connection.batch(BEGIN, LONG_STATEMENT).await?;
-        let step = Step { connection, slot };
-        step.run(
-            "SELECT reports_server.fence_move_v1($1, $2)::text",
-            &[self.cluster(), (&self.attempt, Type::INT8)],
-        )
-        .await?;
-        Ok(step)
+        connection.batch(begin, LONG_STATEMENT).await?;
+        let Number { last, is_open } = *self.number();
+        let rows = connection
+            .long_query(
+                "SELECT reports_server.step_move_v1($1, $2, $3) AS number",
+                &[
+                    self.cluster(),
+                    (&last, Type::INT8),
+                    (&is_open, Type::BOOL),
+                ],
+            )
+            .await?;
+        let number: i64 = column(rows.first().ok_or(EngineError::Parted)?, "number")?;
+        *self.number() = Number {
+            last: number - 1,
+            is_open: false,
+        };
+        Ok(Step {
+            filling: self,
+            number,
+            connection,
+            slot,
+        })
+    }
+
+    fn number(&self) -> MutexGuard<'_, Number> {
+        self.step.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of the last step: the cluster may be opened under it.
+    pub fn last_step(&self) -> i64 {
+        self.number().last
     }
 
     /// Drops the rows of an earlier attempt, and lets the log begin at `from`.
@@ -241,7 +402,7 @@ impl Filling {
                 "SELECT reports_server.clear_move_v1($1, $2, $3) AS dropped",
                 &[
                     self.cluster(),
-                    (&self.attempt, Type::INT8),
+                    (&step.number, Type::INT8),
                     (&CLEARED, Type::INT4),
                 ],
             )
@@ -253,17 +414,34 @@ impl Filling {
 
     /// Lets the log begin at `from`.
     pub async fn begin_log(&self, from: u64) -> Result<(), EngineError> {
-        let step = self.begin().await?;
-        step.run(
-            "SELECT reports_server.begin_log_v1($1, $2, $3)::text",
-            &[
-                self.cluster(),
-                (&self.attempt, Type::INT8),
-                (&db(from), Type::INT8),
-            ],
-        )
-        .await?;
-        step.commit().await
+        let statement = "SELECT reports_server.begin_log_v1($1, $2, $3)::text";
+        let from = db(from);
+        self.briefly(statement, Some((&from, Type::INT8))).await
+    }
+
+    /// Carries out a statement that changes tables which clusters share, in a step of its own. While
+    /// somebody reads them for long, it is tried again: what others write must not queue behind it.
+    async fn briefly(
+        &self,
+        statement: &str,
+        parameter: Option<Parameter<'_>>,
+    ) -> Result<(), EngineError> {
+        let give_up = Instant::now() + BRIEFLY.0;
+        loop {
+            let step = self.begin_as(BEGIN_BRIEFLY).await?;
+            let mut parameters = vec![self.cluster(), (&step.number, Type::INT8)];
+            parameters.extend(parameter.clone());
+            match step.run(statement, &parameters).await {
+                Ok(_) => return step.commit().await,
+                Err(error)
+                    if error.is(&SqlState::LOCK_NOT_AVAILABLE) && Instant::now() < give_up =>
+                {
+                    drop(step);
+                    sleep(BRIEFLY.1).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     fn id(&self, resource: ResourceId) -> Option<ResourceId> {
@@ -276,29 +454,15 @@ impl Filling {
         Keys::of(keys.filter_map(|(resource, key)| Some((self.id(*resource)?, key))))
     }
 
-    /// Opens the cluster: see [`Postgres::open_move`].
-    pub async fn open(&self) -> Result<bool, EngineError> {
-        let open = self.engine.open_move(&self.source, self.attempt).await?;
-        if open {
-            self.engine.go_on().await?;
-        }
-        Ok(open)
-    }
-
-    /// Returns the attempt that fills the cluster.
+    /// Returns the attempt that fills the cluster, as the database that is moved knows it.
     pub fn attempt(&self) -> i64 {
         self.attempt
     }
 
     /// Forgets the cluster, after [`Filling::clear`].
     pub async fn abandon(&self) -> Result<(), EngineError> {
-        let step = self.begin().await?;
-        step.run(
-            "SELECT reports_server.abandon_move_v1($1, $2)::text",
-            &[self.cluster(), (&self.attempt, Type::INT8)],
-        )
-        .await?;
-        step.commit().await
+        let statement = "SELECT reports_server.abandon_move_v2($1, $2)::text";
+        self.briefly(statement, None).await
     }
 
     /// Closes the connections of an attempt that is given up.
@@ -306,6 +470,15 @@ impl Filling {
         use crate::store::engine::Engine as _;
         self.engine.close().await;
     }
+}
+
+/// Returns the columns of [`SUMS`].
+fn sums(row: &tokio_postgres::Row) -> Result<Sums, EngineError> {
+    Ok(Sums {
+        objects: column(row, "objects")?,
+        versions: column(row, "versions")?,
+        marks: column(row, "marks")?,
+    })
 }
 
 /// Returns the columns of [`MEMORY_SUMS`].

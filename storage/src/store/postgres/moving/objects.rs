@@ -45,7 +45,7 @@ impl Filling {
 
     async fn put(
         &self,
-        step: &Step,
+        step: &Step<'_>,
         rows: &[ObjectRow],
         projections: &[Option<Projection>],
         numbers: &[i64],
@@ -98,7 +98,7 @@ impl Filling {
     }
 
     /// Gives findings the times when they were first seen, as far as the other database knows them.
-    async fn put_first_seen(&self, step: &Step, rows: &[ObjectRow]) -> Result<(), EngineError> {
+    async fn put_first_seen(&self, step: &Step<'_>, rows: &[ObjectRow]) -> Result<(), EngineError> {
         let (keys, times): (Vec<&RowKey>, Vec<&str>) = rows
             .iter()
             .filter_map(|row| Some((&row.key, row.first_seen.as_deref()?)))
@@ -132,7 +132,7 @@ impl Filling {
         Ok(())
     }
 
-    async fn remove(&self, step: &Step, keys: &Keys<'_>) -> Result<(), EngineError> {
+    async fn remove(&self, step: &Step<'_>, keys: &Keys<'_>) -> Result<(), EngineError> {
         let nothing: Vec<Option<Projection>> = (0..keys.len()).map(|_| None).collect();
         let nothing = Projections::of(nothing.iter().map(Option::as_ref), None);
         let numbers = vec![0; keys.len()];
@@ -148,7 +148,7 @@ impl Filling {
     }
 
     /// Drops the frames of the objects at `keys`. The log has its own, so nobody refers to them.
-    async fn drop_frames(&self, step: &Step, keys: &Keys<'_>) -> Result<(), EngineError> {
+    async fn drop_frames(&self, step: &Step<'_>, keys: &Keys<'_>) -> Result<(), EngineError> {
         let [resources, namespaces, names] = keys.parameters();
         step.run(
             "DELETE FROM reports_server.frames f
@@ -166,7 +166,7 @@ impl Filling {
 
     async fn project(
         &self,
-        step: &Step,
+        step: &Step<'_>,
         keys: &Keys<'_>,
         numbers: &[i64],
         projections: &Projections<'_>,

@@ -11,13 +11,13 @@ use super::super::Postgres;
 use super::super::connection::{LONG_STATEMENT, Parameter, PgConnection};
 use super::super::resources::RECORD;
 use super::super::rows::{Keys, column, db, key, limit, number, record, resource_id, text};
-use super::MEMORY_SUMS;
+use super::{MEMORY_SUMS, SUMS};
 use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord};
 use crate::store::engine::{EngineError, corrupt};
 use crate::store::moving::rows::{
     ChangeRow, CommitRow, EventRow, LogRows, MarkRow, ObjectRow, RowKey,
 };
-use crate::store::moving::source::{MemorySums, PAGE_BYTES, SourceSnapshot};
+use crate::store::moving::source::{MemorySums, PAGE_BYTES, SourceSnapshot, Sums};
 
 /// Begins a snapshot, after the one that the connection had before.
 const BEGIN: &str = "ROLLBACK;
@@ -373,16 +373,11 @@ impl SourceSnapshot for Snapshot {
         rows.iter().map(mark).collect()
     }
 
-    async fn mark_count(&mut self, resource: ResourceId) -> Result<i64, EngineError> {
+    async fn sums(&mut self, resource: ResourceId) -> Result<Sums, EngineError> {
         let cluster = self.cluster;
-        let rows = self
-            .rows(
-                "SELECT count(*) AS marks FROM reports_server.imported
-                 WHERE cluster = $1 AND resource_id = $2",
-                &[(&cluster, Type::INT4), (&resource.0, Type::INT8)],
-            )
-            .await?;
-        column(rows.first().ok_or(EngineError::Parted)?, "marks")
+        let parameters: [Parameter<'_>; 2] = [(&cluster, Type::INT4), (&resource.0, Type::INT8)];
+        let rows = self.rows(SUMS, &parameters).await?;
+        super::sums(rows.first().ok_or(EngineError::Parted)?)
     }
 
     async fn memory_sums(

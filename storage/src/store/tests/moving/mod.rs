@@ -16,7 +16,7 @@ use rstest::rstest;
 use super::sqlite::create_large;
 use super::{Bed, Fixture, Seen, item, key, reports, seen, suite};
 use crate::store::engine::Engine;
-use crate::store::{Database, MoveOptions, OpenError, Store, StoreOptions, moving};
+use crate::store::{Database, Etcd, MoveOptions, OpenError, Store, StoreOptions, moving};
 
 /// Writers and watchers before, during and after the move, and a server that comes later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -410,9 +410,10 @@ impl Moved {
     /// Opens the engine as the server does: again, while the database cannot be reached in time.
     async fn open_engine(&self) -> (Arc<dyn Engine>, Option<moving::Mover>) {
         let options = self.0.move_options();
+        let etcd: Arc<dyn Etcd> = Arc::new(());
         let deadline = Instant::now() + Duration::from_mins(1);
         loop {
-            match moving::open(&options).await {
+            match moving::open(&options, &etcd).await {
                 Ok((engine, mover, _)) => return (engine, mover),
                 Err(error) if Instant::now() < deadline && error.may_pass() => {
                     tokio::time::sleep(Duration::from_millis(20)).await;

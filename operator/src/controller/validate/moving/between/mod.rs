@@ -46,7 +46,22 @@ pub fn decide(
     let between = match step {
         Step::None => return Ok(spec),
         Step::Refuse(message) => return refuse(reasons::NOT_SUPPORTED, message.clone()),
-        Step::Over(_) | Step::GivenUp => {
+        Step::Over(_) => {
+            let other = found.between.in_force.is_some();
+            let between = Between {
+                stage: Stage::Over,
+                waits_for: other.then(|| FIRST.to_owned()),
+                secret: None,
+                egress: None,
+                ..stays()
+            };
+            return Ok(Validated {
+                between: Some(between),
+                move_progress: MoveProgress::Over,
+                ..spec
+            });
+        }
+        Step::GivenUp => {
             // What is asked for is carried out only when the Secret is gone.
             let between = Between {
                 stage: Stage::Looking,

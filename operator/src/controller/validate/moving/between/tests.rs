@@ -177,16 +177,19 @@ fn the_new_history_counts_at_once_and_the_way_to_the_old_database_stays_open() {
         assert_eq!(spec.history.as_deref(), Some("new-history"));
         assert_eq!(secret_of(&spec.source), "new");
         assert_eq!(spec.move_progress == MoveProgress::Over, over);
-        assert_eq!(spec.between.is_none(), over);
-        if let Some(between) = spec.between {
-            assert_eq!(between.stage, Stage::Moved);
-            assert_eq!(between.egress.unwrap().ports, BTreeSet::from([6543]));
-            // Pods of before hear of another port, too.
-            let (before, secret) = (ordered(), between.secret.unwrap());
-            assert_eq!(secret["port"], b"8765");
-            assert_eq!(secret[move_file::ORDER], before[move_file::ORDER]);
-            assert_eq!(Notes::read(&secret), Notes::read(&before));
+        let between = spec.between.unwrap();
+        if over {
+            assert_eq!((between.stage, between.secret), (Stage::Over, None));
+            assert_eq!(between.egress, None);
+            continue;
         }
+        assert_eq!(between.stage, Stage::Moved);
+        assert_eq!(between.egress.unwrap().ports, BTreeSet::from([6543]));
+        // Pods of before hear of another port, too.
+        let (before, secret) = (ordered(), between.secret.unwrap());
+        assert_eq!(secret["port"], b"8765");
+        assert_eq!(secret[move_file::ORDER], before[move_file::ORDER]);
+        assert_eq!(Notes::read(&secret), Notes::read(&before));
     }
 }
 

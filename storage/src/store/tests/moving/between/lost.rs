@@ -6,15 +6,21 @@ use crds::control::{GateState, MovePhase, move_file};
 use pgtest::Proxy;
 
 use super::super::home::{Home, reached, state};
-use super::{Estate, SOURCE, open, told};
+use super::{Estate, SERVER, SOURCE, open, told};
 use crate::store::moving::rows::Marker;
 use crate::store::postgres::Postgres;
+use crate::store::postgres::moving::{Begun, Filling};
 use crate::store::tests::{Bed, key};
 use crate::store::{Database, MoveOptions, MovedFrom};
 
 impl Estate {
+    /// Returns the condition for rows of the cluster in the database that it is moved to.
+    pub(super) fn rows_there(&self) -> String {
+        self.own_rows()
+    }
+
     /// Returns the condition for rows of the cluster in the database that is moved.
-    fn own_rows(&self) -> String {
+    pub(super) fn own_rows(&self) -> String {
         let identity = &self.identity;
         format!(
             "cluster = (SELECT cluster FROM reports_server.clusters WHERE identity = '{identity}')"
@@ -153,18 +159,87 @@ async fn an_attempt_that_was_passed_takes_nothing_over() {
         name: String::new(),
         moved_at: None,
     };
-    let fill =
-        async |attempt, is_ordered| Postgres::fill(&place, &marker(attempt, is_ordered)).await;
-    let later = fill(2, true).await.unwrap().unwrap();
-    assert!(fill(1, true).await.is_err());
+    let fill = async |attempt, is_ordered| {
+        let begun = Postgres::fill(&place, &marker(attempt, is_ordered), "an order").await;
+        begun.unwrap()
+    };
+    let later = filling(fill(2, true).await);
+    let passed = fill(1, true).await;
+    assert!(matches!(passed, Begun::Passed(2)));
     later.clear(0).await.unwrap();
     // A file that was put in the place of a later one has no order.
-    let earlier = fill(1, false).await.unwrap().unwrap();
+    let earlier = filling(fill(1, false).await);
     assert!(later.clear(0).await.is_err());
     earlier.clear(0).await.unwrap();
     earlier.abandon().await.unwrap();
     later.close().await;
     earlier.close().await;
+}
+
+fn filling(begun: Begun) -> Filling {
+    match begun {
+        Begun::Filling(filling) => filling,
+        _ => panic!("it cannot be filled"),
+    }
+}
+
+/// Two servers ask at one time, and the one with the earlier attempt waits behind the other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_is_compared_behind_the_lock() {
+    let estate = Estate::new();
+    let place = estate.place("to", &estate.to);
+    let marker = |attempt| Marker {
+        source: "a source".to_owned(),
+        attempt,
+        is_ordered: true,
+        identity: estate.identity.clone(),
+        name: String::new(),
+        moved_at: None,
+    };
+    let first = filling(Postgres::fill(&place, &marker(1), "o").await.unwrap());
+    let client = SERVER.superuser().await.unwrap();
+    let identity = &estate.identity;
+    let later = format!(
+        "BEGIN; SELECT reports_server.begin_move_v2('{identity}', '', 'a source', 900, true, 'o')"
+    );
+    client.batch_execute(&later).await.unwrap();
+    let (earlier, ()) = tokio::join!(
+        async { Postgres::fill(&place, &marker(500), "o").await.unwrap() },
+        async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            client.batch_execute("COMMIT").await.unwrap();
+        }
+    );
+    assert!(matches!(earlier, Begun::Passed(900)));
+    assert!(first.clear(0).await.is_err());
+    first.close().await;
+}
+
+/// A failover of the other database in the middle of the copy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_that_the_other_database_loses_is_missed() {
+    let estate = Estate::new();
+    let place = estate.place("to", &estate.to);
+    let marker = Marker {
+        source: "a source".to_owned(),
+        attempt: 7,
+        is_ordered: true,
+        identity: estate.identity.clone(),
+        name: String::new(),
+        moved_at: None,
+    };
+    let filling = filling(Postgres::fill(&place, &marker, "o").await.unwrap());
+    filling.clear(0).await.unwrap();
+    let before = filling.last_step();
+    assert!(before > 7);
+    let lose = format!(
+        "UPDATE reports_server.moves SET attempt = attempt - 1 WHERE {}",
+        estate.rows_there()
+    );
+    SERVER.sql(&lose).await.unwrap();
+    assert!(filling.clear(0).await.is_err());
+    assert!(filling.abandon().await.is_err());
+    filling.close().await;
 }
 
 /// All is copied and compared, and waits for a server that has not read the order.
@@ -205,23 +280,24 @@ async fn every_order_that_was_given_up_stays_so() {
     let begin = |order| {
         format!("reports_server.begin_departure_v1(-7, 's', 1, 'i', 'n', 'a', '{order}', 20)")
     };
-    let give_up = |order| {
-        format!("reports_server.give_up_departure_v1(-7, 's', 1, 'i', 'n', 'a', '{order}')")
+    let give_up = |order, server| {
+        format!(
+            "reports_server.give_up_departure_v1(-7, 's', 1, 'i', 'n', '{server}', '{order}', 20)"
+        )
     };
-    let attempt = "(SELECT attempt FROM reports_server.departures WHERE cluster = -7)";
+    let is_clean =
+        "(SELECT is_clean FROM reports_server.departures WHERE cluster = -7)".to_owned();
     let facts = [
         format!("{} = 0", begin("one")),
-        format!("{} = 0", give_up("one")),
-        format!("{} = 0", begin("two")),
-        format!("{} = 0", give_up("two")),
+        format!("{} = 0", give_up("one", "b")),
+        // Another server removes the copy.
+        format!("{} = 1", give_up("one", "a")),
+        format!("{} = 0", give_up("one", "b")),
+        format!("NOT {is_clean}"),
         format!("{} = 2", begin("one")),
-        format!("{} = 2", begin("two")),
-        format!("{} = 0", begin("three")),
-        format!("{attempt} = 5"),
         // It is not the one that is carried out.
-        format!("{} = 2", give_up("four")),
-        format!("{} = 2", give_up("one")),
-        format!("{attempt} = 5"),
+        format!("{} = 2", give_up("four", "a")),
+        format!("{} = 2", begin("four")),
     ];
     let facts = facts.map(|fact| format!("ASSERT {fact};")).join("\n");
     SOURCE

@@ -1,5 +1,7 @@
 //! A PostgreSQL database that moves to another one, while two servers share it.
 
+mod apart;
+mod left;
 mod lost;
 
 use std::collections::BTreeMap;
@@ -22,7 +24,7 @@ use crate::store::postgres::moving::Leaving;
 use crate::store::tests::sqlite::{create_large, pages_of_large};
 use crate::store::tests::{Bed, Fixture, RING, brief, item, key, reports, suite};
 use crate::store::{
-    Database, MoveOptions, OpenError, PostgresOptions as Options, Store, StoreOptions, moving,
+    Database, Etcd, MoveOptions, OpenError, PostgresOptions as Options, Store, StoreOptions, moving,
 };
 
 /// The server with the databases that are moved.
@@ -510,9 +512,10 @@ struct Moved(Estate);
 impl Fixture for Moved {
     async fn open(&self) -> Arc<dyn Engine> {
         let options = self.0.move_options("a");
+        let etcd: Arc<dyn Etcd> = Arc::new(());
         let deadline = Instant::now() + Duration::from_mins(1);
         let (engine, mover) = loop {
-            match moving::open(&options).await {
+            match moving::open(&options, &etcd).await {
                 Ok((engine, mover, _)) => break (engine, mover),
                 Err(error) if Instant::now() < deadline && error.may_pass() => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
