@@ -184,12 +184,8 @@ impl Movable {
     /// Looks for the mark, and opens the database that it leads to. Returns false where there is none,
     /// or where that database lacks a part, and the source counts again.
     async fn follow(&self) -> Result<bool, EngineError> {
-        let own = self.left().clone();
-        let found = match own {
-            Some(departure) => Some(departure),
-            None => self.source.departure().await?,
-        };
-        let Some(departure) = found else {
+        let Some(departure) = self.departure().await? else {
+            *self.left() = None;
             *self.behind() = None;
             return Ok(false);
         };
@@ -210,6 +206,18 @@ impl Movable {
                 }
                 Err(unreachable(error))
             }
+        }
+    }
+
+    /// Returns where the reports have moved, if they have: as the source says, or by the mark that this
+    /// server has set where the source is away, or nobody else has it.
+    async fn departure(&self) -> Result<Option<Departure>, EngineError> {
+        let own = self.left().clone();
+        match own {
+            Some(own) if !self.source.is_shared() => Ok(Some(own)),
+            // A failover may have lost the mark, and others go on there.
+            Some(own) => Ok(self.source.departure().await.unwrap_or(Some(own))),
+            None => self.source.departure().await,
         }
     }
 

@@ -36,6 +36,9 @@ pub(in crate::store) enum MoveError {
     /// The other database has lost a part of the copy before it was opened.
     #[error("the other database has lost a part of the copy; the reports are where they were")]
     TakenBack,
+    /// The mark of the move may be set, or come to be.
+    #[error("it is not known yet whether the reports have moved: {0}")]
+    Unknown(EngineError),
     /// Other servers could not follow.
     #[error(
         "{0} other servers have not read the order yet; the kubelet brings it within two minutes"

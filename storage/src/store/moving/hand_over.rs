@@ -124,7 +124,9 @@ async fn mark(
     let number = copier.target.last_step();
     match held.mark(last, number, copier.target.ids()).await {
         Ok(departure) => Ok(departure),
-        Err(MarkError::Unmarked(error) | MarkError::Unknown(error)) => Err(error.into()),
+        Err(MarkError::Unmarked(error)) => Err(error.into()),
+        // It may come as late as it likes: the copy must not be touched any more.
+        Err(MarkError::Unknown(error)) => Err(MoveError::Unknown(error)),
         Err(MarkError::Lost(error)) => {
             // Either database may be the one that counts. A start finds out.
             tracing::error!(%error, "the mark of the move could not be written; the process exits to be restarted");

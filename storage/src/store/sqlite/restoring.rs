@@ -118,7 +118,7 @@ impl Sqlite {
     /// Has the reports count here again that have moved away by an attempt. The database that they
     /// were moved to may have been in use, so every history begins anew, above etcd's `revision`.
     /// Returns false where no attempt of this number has moved them.
-    pub(super) async fn take_back(&self, attempt: i64, revision: u64) -> Result<bool, EngineError> {
+    pub async fn take_back(&self, attempt: i64, revision: u64) -> Result<bool, EngineError> {
         let mut tx = self.writer.begin().await?;
         let moved = sqlx::query(
             "UPDATE moves SET seq = NULL, moved_at = NULL WHERE attempt = ? AND seq IS NOT NULL",
