@@ -336,9 +336,8 @@ impl Mover {
                 state.message = error.to_string();
             });
             let follow = async {
-                tokio::time::sleep(pause).await;
                 let mut copier = copier.lock().await;
-                self.follow_in_turn(&mut copier).await
+                self.follow_in_turn(&mut copier, pause).await
             };
             let followed = self.unless_changed(request, Box::pin(follow)).await;
             if followed.transpose()?.is_none() {
@@ -404,10 +403,15 @@ impl Mover {
         }
     }
 
-    /// Follows until another last step can be made, and is heard of as well.
-    async fn follow_in_turn(&self, copier: &mut Copier) -> Result<(), MoveError> {
+    /// Follows after a pause until another last step can be made, and is heard of as well.
+    async fn follow_in_turn(
+        &self,
+        copier: &mut Copier,
+        pause: Duration,
+    ) -> Result<(), MoveError> {
         let (attempt, progress) = (copier.target.attempt(), copier.published());
         let follow = async {
+            tokio::time::sleep(pause).await;
             self.follow_and_compare(copier).await?;
             self.gather(copier).await
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crds::control::{GateState, MovePhase};
 
 use super::super::home::{Home, SERVER, reached, state};
-use super::{Estate, SOURCE};
+use super::{Estate, SOURCE, told};
 use crate::store::engine::Engine as _;
 use crate::store::moving::source::{Order, Source as _, Turn};
 use crate::store::moving::MoveState;
@@ -111,6 +111,49 @@ async fn what_the_other_database_lost_before_it_was_opened_is_taken_back() {
     assert_eq!(state(&there).len(), 3);
     there.close().await;
     bed.close().await;
+}
+
+/// The same, noticed by servers that run: they are refused by the old database, find the other one
+/// without its last steps, and go on where they were.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_run_take_the_reports_back() {
+    let estate = Estate::new();
+    let (first, second) = estate.pair().await;
+    first.create("a", "a").await.unwrap();
+    estate.ask("a");
+    told(&first, "have not read the order").await;
+    let counter = first.store.counter();
+    let own = estate.own_rows();
+    let depart = format!(
+        "SELECT reports_server.depart_v1(d.cluster, d.attempt, d.holder, d.attempt + 1000000, k.seq,
+             k.batch, '{{}}', '{{}}')
+         FROM (SELECT * FROM reports_server.departures WHERE {own}) d CROSS JOIN LATERAL (
+             SELECT k.seq, k.batch FROM reports_server.commits k
+             WHERE k.cluster = d.cluster ORDER BY k.seq DESC LIMIT 1) k"
+    );
+    SOURCE.sql(&depart).await.unwrap();
+    let wait = async {
+        loop {
+            match first.create("b", "b").await {
+                Ok(written) => return written.rv(),
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
+    assert!(waited.unwrap() > counter + AHEAD);
+    second.store.consistent().await.unwrap();
+    assert!(second.reports.events_from(counter).is_err());
+    assert_eq!(state(&second), state(&first));
+    estate.ask("b");
+    for bed in [&first, &second] {
+        reached(&bed.store, MovePhase::Moved).await;
+    }
+    let there = Home::bed(estate.there().await.unwrap()).await;
+    assert_eq!(state(&there), state(&first));
+    for bed in [first, second, there] {
+        bed.close().await;
+    }
 }
 
 /// The other database is put back to the moment before it was opened, while a server uses it.
