@@ -118,8 +118,22 @@ async fn open_here(
     let engine = Arc::new(engine);
     let source = super::postgres::moving::Leaving::new(Arc::clone(&engine), options.lease);
     // Before anything is loaded, which may take long: the move waits for those who are about to serve.
-    source.attend("").await?;
+    source.attend(&order_at_hand(options).await).await?;
     Ok(movable(engine, Arc::new(source), options, etcd))
+}
+
+/// Returns the order that a server could follow already; empty for none.
+async fn order_at_hand(options: &MoveOptions) -> String {
+    let directory = &options.directory;
+    let request = MoveRequest::read(directory).filter(|request| !request.give_up);
+    let Some(request) = request else {
+        return String::new();
+    };
+    let there = request.options(directory, &request.identity);
+    match Postgres::history_at(&there).await {
+        Ok(_) => request.known_as().to_owned(),
+        Err(_) => String::new(),
+    }
 }
 
 fn is_incomplete(opened: &Result<Opened, OpenError>) -> bool {

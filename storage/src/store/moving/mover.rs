@@ -557,19 +557,8 @@ impl Mover {
                 return;
             }
         };
-        let progress = AtomicU64::new(u64::MAX >> 1);
-        let clean_up = tokio::time::timeout(CLEAN_UP, self.clean_up(request, &marker));
-        let cleaned = tokio::select! {
-            cleaned = clean_up => cleaned,
-            error = self.beat(marker.attempt, &progress) => Ok(Err(error)),
-        };
-        let error = match cleaned {
-            Ok(Ok(())) => match source.cleaned(marker.attempt).await {
-                Ok(()) => return self.say_given_up(request, String::new()),
-                Err(error) => error.to_string(),
-            },
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "the database does not answer".to_owned(),
+        let Err(error) = self.remove_copy(request, &marker).await else {
+            return self.say_given_up(request, String::new());
         };
         tracing::warn!(error, "the copied reports are still in the other database");
         // Whoever gives the move up because the other database is gone does not wait for it for ever.
@@ -579,6 +568,26 @@ impl Mover {
         }
         *self.cleaning() = None;
         self.say_given_up(request, format!("copied reports are left there: {error}"));
+    }
+
+    /// Removes the copy of a move that was given up, and is heard of meanwhile.
+    async fn remove_copy(&self, request: &MoveRequest, marker: &Marker) -> Result<(), String> {
+        // Nothing is copied, so nothing has to be kept.
+        let progress = AtomicU64::new(u64::MAX >> 1);
+        let clean_up = tokio::time::timeout(CLEAN_UP, self.clean_up(request, marker));
+        let cleaned = tokio::select! {
+            cleaned = clean_up => cleaned,
+            error = self.beat(marker.attempt, &progress) => Ok(Err(error)),
+        };
+        match cleaned {
+            Ok(Ok(())) => {
+                *self.cleaning() = None;
+                let noted = self.movable.source().cleaned(marker.attempt).await;
+                noted.map_err(|error| error.to_string())
+            }
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("the database does not answer".to_owned()),
+        }
     }
 
     fn cleaning(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {

@@ -383,6 +383,38 @@ async fn a_last_step_that_takes_too_long_is_given_up() {
     bed.close().await;
 }
 
+/// The other database loses the last step of the copy before it was opened: the file counts again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_database_lost_before_it_was_opened_is_taken_back() {
+    let home = Home::new();
+    let bed = home.serving().await;
+    bed.create("a", "a").await.unwrap();
+    home.ask();
+    reached(&bed.store, MovePhase::Moved).await;
+    let (expected, counter) = (state(&bed), bed.store.counter());
+    bed.close().await;
+    let own = format!(
+        "cluster = (SELECT cluster FROM reports_server.clusters WHERE identity = '{}')",
+        home.identity
+    );
+    let lose = format!(
+        "UPDATE reports_server.moves SET opened_at = NULL, attempt = attempt - 1 WHERE {own};
+         UPDATE reports_server.commits SET cluster = -cluster WHERE {own}"
+    );
+    SERVER.sql(&lose).await.unwrap();
+    let bed = home.open().await;
+    assert_eq!(state(&bed), expected);
+    // It may have been in use, and have given versions.
+    assert!(bed.reports.events_from(counter).is_err());
+    assert!(bed.create("b", "b").await.unwrap().rv() > counter + 1000);
+    reached(&bed.store, MovePhase::Moved).await;
+    let other = Home::bed(home.other().await.unwrap()).await;
+    assert_eq!(state(&other), state(&bed));
+    assert_eq!(state(&other).len(), 2);
+    other.close().await;
+    bed.close().await;
+}
+
 /// Once moved, the database is the one that was moved to, and no other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_database_is_not_taken_for_the_one() {
