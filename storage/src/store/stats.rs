@@ -1,8 +1,8 @@
 //! Figures of a store, for metrics.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::cache::ResourceStats;
 use crate::model::Position;

@@ -28,7 +28,8 @@ const OLD_SERVERS: &str = "the servers are of a release that does not move repor
                            set spec.database back, remove spec.images.server, and ask again";
 
 /// Said where nobody can tell yet whether the servers would follow an order.
-const NO_ANSWER: &str = "no server has answered yet, so it is not known whether they follow an order";
+const NO_ANSWER: &str =
+    "no server has answered yet, so it is not known whether they follow an order";
 
 /// The key of the Secret with the operator's notes. Servers do not read it.
 const NOTES: &str = "notes.json";

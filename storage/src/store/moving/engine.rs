@@ -10,11 +10,11 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
+use super::arrive;
 use super::renumbered::{Numbers, Renumbered};
 use super::request::MoveRequest;
 use super::rows::{Departure, RowKey};
 use super::source::Source;
-use super::arrive;
 use crate::model::ResourceId;
 use crate::store::engine::{Engine, EngineError, corrupt};
 use crate::store::postgres::Postgres;
@@ -242,7 +242,11 @@ impl Movable {
         // Last: from here on it goes on from what this server has seen.
         self.source.hand_on(&engine);
         let (seq, marker) = (departure.last.seq, &departure.marker);
-        tracing::info!(seq, cluster = marker.identity, "the reports are in PostgreSQL");
+        tracing::info!(
+            seq,
+            cluster = marker.identity,
+            "the reports are in PostgreSQL"
+        );
         self.unwatch();
         let numbers = Numbers::new(&departure.ids);
         let engine = Renumbered::new(Arc::new(engine), numbers);

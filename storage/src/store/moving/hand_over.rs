@@ -73,7 +73,11 @@ async fn in_committer(
         state.seq = seq;
         state.held = Some(took);
     });
-    tracing::info!(seq, held_ms = took.as_millis(), "writes waited for the move");
+    tracing::info!(
+        seq,
+        held_ms = took.as_millis(),
+        "writes waited for the move"
+    );
     Ok(())
 }
 

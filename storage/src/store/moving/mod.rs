@@ -52,10 +52,7 @@ type Opened = (Arc<dyn Engine>, Option<Mover>, watch::Receiver<Progress>);
 
 /// Opens the database that is in force: the source, or PostgreSQL where it was moved. Returns its
 /// mover too, if it is still to be moved.
-pub(super) async fn open(
-    options: &MoveOptions,
-    etcd: &Arc<dyn Etcd>,
-) -> Result<Opened, OpenError> {
+pub(super) async fn open(options: &MoveOptions, etcd: &Arc<dyn Etcd>) -> Result<Opened, OpenError> {
     match &options.from {
         MovedFrom::File(file) => open_file(file, options, etcd).await,
         MovedFrom::Postgres(postgres) => open_shared(postgres, options, etcd).await,

@@ -1,7 +1,7 @@
 //! The task that moves: looks for an order to move, and tries until it is done.
 
-use std::sync::{Arc, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use crds::control::MovePhase;
@@ -404,11 +404,7 @@ impl Mover {
     }
 
     /// Follows after a pause until another last step can be made, and is heard of as well.
-    async fn follow_in_turn(
-        &self,
-        copier: &mut Copier,
-        pause: Duration,
-    ) -> Result<(), MoveError> {
+    async fn follow_in_turn(&self, copier: &mut Copier, pause: Duration) -> Result<(), MoveError> {
         let (attempt, progress) = (copier.target.attempt(), copier.published());
         let follow = async {
             tokio::time::sleep(pause).await;
@@ -543,7 +539,9 @@ impl Mover {
         let marker = match source.give_up(request.order()).await {
             Ok(Turn::Own(marker)) => marker,
             Ok(Turn::GivenUp) => return self.say_given_up(request, String::new()),
-            Ok(Turn::Others(_)) => return self.say_cleaning(request, "another server removes the copy"),
+            Ok(Turn::Others(_)) => {
+                return self.say_cleaning(request, "another server removes the copy");
+            }
             // It is too late.
             Ok(Turn::Over) => {
                 if let Err(error) = self.movable.go_after().await {

@@ -18,7 +18,8 @@ use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord};
 use crate::store::OpenError;
 use crate::store::engine::{Engine as _, EngineError, corrupt};
 use crate::store::moving::rows::{
-    ChangeRow, CommitRow, Departure, EventRow, LastCommit, LogRows, MarkRow, Marker, ObjectRow, RowKey,
+    ChangeRow, CommitRow, Departure, EventRow, LastCommit, LogRows, MarkRow, Marker, ObjectRow,
+    RowKey,
 };
 use crate::store::moving::source::{
     Hold, MarkError, MemorySums, Order, PAGE_BYTES, Source, SourceSnapshot, Sums, Turn,
@@ -197,12 +198,7 @@ impl Sqlite {
 
     /// Marks the database as moved at `seq`, durably: a server that opens it from now on goes on in
     /// the other one.
-    async fn mark_moved(
-        &self,
-        attempt: i64,
-        seq: u64,
-        number: i64,
-    ) -> Result<Marker, EngineError> {
+    async fn mark_moved(&self, attempt: i64, seq: u64, number: i64) -> Result<Marker, EngineError> {
         let mut tx = self.writer.begin().await?;
         let row = sqlx::query(
             "UPDATE moves SET seq = ?, moved_at = ?, attempt = ? WHERE attempt = ?

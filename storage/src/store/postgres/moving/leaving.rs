@@ -62,11 +62,7 @@ impl Leaving {
     }
 
     /// Returns a number that a function gives of an order.
-    async fn asked(
-        &self,
-        statement: &str,
-        order: Order<'_>,
-    ) -> Result<i32, EngineError> {
+    async fn asked(&self, statement: &str, order: Order<'_>) -> Result<i32, EngineError> {
         let attempt = self.lowest_attempt();
         let parameters: [Parameter<'_>; 8] = [
             (&self.engine.cluster, Type::INT4),

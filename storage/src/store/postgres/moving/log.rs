@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use tokio_postgres::types::Type;
 
-use super::super::{lineage, rejoin};
 use super::super::rows::{column, db};
+use super::super::{lineage, rejoin};
 use super::{DURABLE, Filling, Step, time};
 use crate::model::Position;
 use crate::model::frame::Framed;

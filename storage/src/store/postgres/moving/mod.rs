@@ -359,11 +359,7 @@ impl Filling {
         let rows = connection
             .long_query(
                 "SELECT reports_server.step_move_v1($1, $2, $3) AS number",
-                &[
-                    self.cluster(),
-                    (&last, Type::INT8),
-                    (&is_open, Type::BOOL),
-                ],
+                &[self.cluster(), (&last, Type::INT8), (&is_open, Type::BOOL)],
             )
             .await?;
         let number: i64 = column(rows.first().ok_or(EngineError::Parted)?, "number")?;

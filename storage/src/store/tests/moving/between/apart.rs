@@ -8,8 +8,8 @@ use crds::control::{GateState, MovePhase};
 use super::super::home::{Home, SERVER, reached, state};
 use super::{Estate, SOURCE, told};
 use crate::store::engine::Engine as _;
-use crate::store::moving::source::{Order, Source as _, Turn};
 use crate::store::moving::MoveState;
+use crate::store::moving::source::{Order, Source as _, Turn};
 use crate::store::postgres::Postgres;
 use crate::store::postgres::moving::Leaving;
 use crate::store::tests::{Bed, RING, Revision, key};
@@ -94,10 +94,7 @@ async fn what_the_other_database_lost_before_it_was_opened_is_taken_back() {
         .await
         .map(|_| ())
         .unwrap_err();
-    assert!(
-        matches!(incomplete, OpenError::Revision(_)),
-        "{incomplete}"
-    );
+    assert!(matches!(incomplete, OpenError::Revision(_)), "{incomplete}");
     let bed = estate.open("a").await;
     // It may have been in use, and have given versions.
     assert!(bed.store.counter() >= counter + AHEAD);

@@ -285,8 +285,7 @@ async fn every_order_that_was_given_up_stays_so() {
             "reports_server.give_up_departure_v1(-7, 's', 1, 'i', 'n', '{server}', '{order}', 20)"
         )
     };
-    let is_clean =
-        "(SELECT is_clean FROM reports_server.departures WHERE cluster = -7)".to_owned();
+    let is_clean = "(SELECT is_clean FROM reports_server.departures WHERE cluster = -7)".to_owned();
     let facts = [
         format!("{} = 0", begin("one")),
         format!("{} = 0", give_up("one", "b")),
