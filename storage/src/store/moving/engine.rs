@@ -10,7 +10,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
-use super::arrive;
+use super::arrival::arrive;
 use super::renumbered::{Numbers, Renumbered};
 use super::request::MoveRequest;
 use super::rows::{Departure, RowKey};

@@ -14,6 +14,7 @@
 //! Files in a directory name the database to move to ([`crds::control::move_file`]): they come and
 //! go while the server runs.
 
+mod arrival;
 mod attendance;
 mod copy;
 mod engine;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use crds::control::MovePhase;
 use tokio::sync::watch;
 
+use self::arrival::arrive;
 pub(super) use self::engine::Movable;
 pub(super) use self::error::MoveError;
 pub(super) use self::mover::Mover;
@@ -135,21 +137,6 @@ async fn order_at_hand(options: &MoveOptions) -> String {
 
 fn is_incomplete(opened: &Result<Opened, OpenError>) -> bool {
     matches!(opened, Err(OpenError::Incomplete(_)))
-}
-
-/// Opens the database that reports were moved to, for a server that goes on there from what clients
-/// may hold of the one that they have left.
-async fn arrive(
-    options: &PostgresOptions,
-    departure: &Departure,
-    etcd: &dyn Etcd,
-) -> Result<Postgres, OpenError> {
-    let engine = Postgres::open_moved(options, departure).await?;
-    if engine.is_apart(&departure.last).await? {
-        let revision = etcd.revision().await.map_err(OpenError::Revision)?;
-        engine.begin_behind(&departure.last, revision).await?;
-    }
-    Ok(engine)
 }
 
 /// Opens the database that reports were moved to.

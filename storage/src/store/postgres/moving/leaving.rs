@@ -1,25 +1,23 @@
 //! The database that is moved, as its servers share it: whose turn it is, who can follow, and the
 //! mark by which the move ends.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crds::control::DatabaseMove;
 use tokio_postgres::Row;
-use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::super::Postgres;
-use super::super::connection::{LONG_STATEMENT, Parameter, PgConnection, STATEMENT, Writer};
+use super::super::connection::{Parameter, Writer};
 use super::super::rows::{column, db, un_db};
-use super::DURABLE;
+use super::held::Held;
+use super::mark::find;
 use super::snapshot::{Parked, Snapshot};
-use crate::model::ResourceId;
 use crate::store::engine::{EngineError, corrupt};
-use crate::store::moving::rows::{Departure, LastCommit, Marker};
-use crate::store::moving::source::{Hold, MarkError, Order, Source, SourceSnapshot, Turn};
+use crate::store::moving::rows::{Departure, Marker};
+use crate::store::moving::source::{Hold, Order, Source, SourceSnapshot, Turn};
 
 /// Leases for which the log is kept for an attempt that is not heard of.
 const KEPT: f64 = 3.0;
@@ -335,214 +333,7 @@ impl Source for Leaving {
     }
 
     async fn hold(&self, attempt: i64, limit: Duration) -> Result<Box<dyn Hold>, EngineError> {
-        let connection = self.engine.connector.connect().await?;
-        let longest = limit;
-        let limit = limit.as_millis().max(1);
-        let begin = format!(
-            "BEGIN;
-             SET LOCAL idle_in_transaction_session_timeout = '{limit}ms';
-             SET LOCAL statement_timeout = '{limit}ms';
-             SET LOCAL lock_timeout = '{limit}ms'"
-        );
-        connection.batch(&begin, STATEMENT).await?;
-        let until = Instant::now() + longest;
-        let place = &self.engine.place;
-        let rows = connection
-            .query(
-                "SELECT FROM reports_server.clusters
-                 WHERE cluster = $1 AND identity = $2 AND history::text = $3 FOR UPDATE",
-                &[
-                    (&self.engine.cluster, Type::INT4),
-                    (&place.identity, Type::TEXT),
-                    (&place.history, Type::TEXT),
-                ],
-            )
-            .await?;
-        if rows.is_empty() {
-            place.check(&connection).await?;
-            return Err(EngineError::Parted);
-        }
-        let rows = connection
-            .query(
-                "SELECT source, identity, name FROM reports_server.departures
-                 WHERE cluster = $1 AND attempt = $2 AND holder = $3 AND moved_at IS NULL",
-                &[
-                    (&self.engine.cluster, Type::INT4),
-                    (&attempt, Type::INT8),
-                    (&self.server, Type::TEXT),
-                ],
-            )
-            .await?;
-        let row = rows.first().ok_or_else(taken)?;
-        let marker = Marker {
-            source: column(row, "source")?,
-            attempt,
-            is_ordered: true,
-            identity: column(row, "identity")?,
-            name: column(row, "name")?,
-            moved_at: None,
-        };
-        Ok(Box::new(Held {
-            connection,
-            cluster: self.engine.cluster,
-            server: self.server.clone(),
-            marker,
-            until,
-        }))
+        let held = Held::begin(&self.engine, &self.server, attempt, limit);
+        Ok(Box::new(held.await?))
     }
-}
-
-/// A database whose writers wait behind the lock of this transaction. Dropped without a mark it is
-/// rolled back, with its connection.
-struct Held {
-    connection: PgConnection,
-    cluster: i32,
-    server: String,
-    /// The record of the attempt.
-    marker: Marker,
-    /// The end of the time for which others can wait.
-    until: Instant,
-}
-
-impl Held {
-    async fn depart(
-        &self,
-        last: LastCommit,
-        number: i64,
-        ids: &HashMap<ResourceId, i64>,
-    ) -> Result<(), EngineError> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        let limit = format!("SET LOCAL statement_timeout = '{}ms'", left.as_millis());
-        if left.as_millis() == 0 {
-            return Err(corrupt(&"the last step", "took too long"));
-        }
-        self.connection.batch(&limit, STATEMENT).await?;
-        let (here, there): (Vec<i64>, Vec<i64>) =
-            ids.iter().map(|(here, there)| (here.0, *there)).unzip();
-        // A mark that a crash of the database undoes would have both count.
-        self.connection.query(DURABLE, &[]).await?;
-        let rows = self
-            .connection
-            .query(
-                "SELECT reports_server.depart_v1($1, $2, $3, $4, $5, $6, $7, $8) AS marked",
-                &[
-                    (&self.cluster, Type::INT4),
-                    (&self.marker.attempt, Type::INT8),
-                    (&self.server, Type::TEXT),
-                    (&number, Type::INT8),
-                    (&db(last.seq), Type::INT8),
-                    (&last.batch, Type::INT8),
-                    (&here, Type::INT8_ARRAY),
-                    (&there, Type::INT8_ARRAY),
-                ],
-            )
-            .await?;
-        let marked: bool = column(rows.first().ok_or(EngineError::Parted)?, "marked")?;
-        if !marked {
-            return Err(taken());
-        }
-        // A commit that is cut short while it waits for a synchronous standby counts as made, and
-        // is lost with this server all the same.
-        let unlimited = "SET LOCAL statement_timeout = 0";
-        Ok(self.connection.batch(unlimited, STATEMENT).await?)
-    }
-}
-
-#[async_trait::async_trait]
-impl Hold for Held {
-    async fn last(&mut self) -> Result<LastCommit, EngineError> {
-        let rows = self
-            .connection
-            .query(
-                "SELECT seq, batch, counter FROM reports_server.commits
-                 WHERE cluster = $1 ORDER BY seq DESC LIMIT 1",
-                &[(&self.cluster, Type::INT4)],
-            )
-            .await?;
-        last_commit(rows.first().ok_or(EngineError::Parted)?)
-    }
-
-    async fn mark(
-        self: Box<Self>,
-        last: LastCommit,
-        number: i64,
-        ids: &HashMap<ResourceId, i64>,
-    ) -> Result<Departure, MarkError> {
-        self.depart(last, number, ids)
-            .await
-            .map_err(MarkError::Unmarked)?;
-        let committed = self.connection.batch("COMMIT", LONG_STATEMENT).await;
-        committed.map_err(|error| MarkError::Unknown(error.into()))?;
-        self.connection.close().await;
-        let marker = Marker {
-            attempt: number,
-            moved_at: Some(last.seq),
-            ..self.marker
-        };
-        Ok(Departure {
-            marker,
-            last,
-            ids: ids.clone(),
-        })
-    }
-}
-
-/// Returns where the reports of `identity` have moved from the database behind `connection`.
-pub(in crate::store::postgres) async fn find(
-    connection: &PgConnection,
-    identity: &str,
-) -> Result<Option<Departure>, EngineError> {
-    let found = connection
-        .query(
-            "SELECT d.source, d.attempt, d.identity, d.name, d.seq, d.batch, d.counter, d.here,
-                 d.there
-             FROM reports_server.departures d
-             JOIN reports_server.clusters c ON c.cluster = d.cluster
-             WHERE c.identity = $1 AND d.moved_at IS NOT NULL",
-            &[(&identity, Type::TEXT)],
-        )
-        .await;
-    let rows = match found {
-        Ok(rows) => rows,
-        // No server has been here yet, or only those of earlier releases.
-        Err(error)
-            if error.is(&SqlState::UNDEFINED_TABLE) || error.is(&SqlState::INVALID_SCHEMA_NAME) =>
-        {
-            return Ok(None);
-        }
-        Err(error) => return Err(error.into()),
-    };
-    rows.first().map(departure).transpose()
-}
-
-fn departure(row: &Row) -> Result<Departure, EngineError> {
-    let here: Vec<i64> = column(row, "here")?;
-    let there: Vec<i64> = column(row, "there")?;
-    Ok(Departure {
-        marker: Marker {
-            source: column(row, "source")?,
-            attempt: column(row, "attempt")?,
-            is_ordered: true,
-            identity: column(row, "identity")?,
-            name: column(row, "name")?,
-            moved_at: Some(un_db(column(row, "seq")?)),
-        },
-        last: last_commit(row)?,
-        ids: here.into_iter().map(ResourceId).zip(there).collect(),
-    })
-}
-
-fn last_commit(row: &Row) -> Result<LastCommit, EngineError> {
-    Ok(LastCommit {
-        seq: un_db(column(row, "seq")?),
-        batch: Some(column(row, "batch")?),
-        counter: un_db(column(row, "counter")?),
-    })
-}
-
-fn taken() -> EngineError {
-    corrupt(
-        &"the move",
-        "another server has begun it anew, or it was given up",
-    )
 }

@@ -1,11 +1,14 @@
 //! The task that moves: looks for an order to move, and tries until it is done.
 
+mod end;
+mod give_up;
+
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crds::control::MovePhase;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::attendance::Attendance;
@@ -14,7 +17,7 @@ use super::engine::Movable;
 use super::request::MoveRequest;
 use super::rows::Marker;
 use super::source::Turn;
-use super::{MoveError, MoveOptions, MoveState, Progress, hand_over};
+use super::{MoveError, MoveOptions, MoveState, Progress};
 use crate::store::handle::WeakStore;
 use crate::store::postgres::Postgres;
 use crate::store::postgres::moving::Begun;
@@ -29,14 +32,6 @@ const NEARLY: u64 = 200;
 const ROUNDS: usize = 20;
 /// Notes that the attempt goes on, in the time after which another server takes its place.
 const BEATS: u32 = 4;
-/// Longest time of one attempt to remove the copy when a move is given up.
-const CLEAN_UP: Duration = Duration::from_secs(20);
-/// Time for which the copy is tried to be removed, while the other database does not answer.
-const CLEAN_UP_WITHIN: Duration = Duration::from_mins(1);
-/// Number of times that the last step is made with one copy.
-const LAST_STEPS: u32 = 8;
-/// Bounds of the pause between two of them.
-const LAST_PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 
 /// See the module's documentation.
 pub(crate) struct Mover {
@@ -49,7 +44,7 @@ pub(crate) struct Mover {
     /// The newest attempt of this server; 0 before the first.
     own: AtomicI64,
     /// The time since when this server tries to remove the copy of a move that was given up.
-    cleaning: std::sync::Mutex<Option<Instant>>,
+    cleaning: Mutex<Option<Instant>>,
 }
 
 /// The result of an attempt that has not failed.
@@ -81,7 +76,7 @@ impl Mover {
             attendance,
             handing_over: AtomicBool::new(false),
             own: AtomicI64::new(0),
-            cleaning: std::sync::Mutex::default(),
+            cleaning: Mutex::default(),
         };
         (this, told)
     }
@@ -307,89 +302,6 @@ impl Mover {
         Ok(Outcome::Moved)
     }
 
-    /// Makes the last step. One that fails leaves the copy as it is, which follows on for the next one.
-    async fn hand_over(
-        &self,
-        request: &MoveRequest,
-        store: &WeakStore,
-        copier: Copier,
-    ) -> Result<(), MoveError> {
-        let copier = Arc::new(Mutex::new(copier));
-        let mut pause = LAST_PAUSE.0;
-        for step in 1.. {
-            // It is carried through: whoever changes the request meanwhile sees what came of it.
-            self.handing_over.store(true, Ordering::Relaxed);
-            self.tell(|state| state.phase = MovePhase::HandingOver);
-            let upgraded = store.upgrade().ok_or(MoveError::Stopped)?;
-            let (progress, hold) = (&self.progress, self.options.hold);
-            let handed = hand_over::hand_over(&upgraded, &copier, progress, hold);
-            let error = match Box::pin(handed).await {
-                Ok(()) => return Ok(()),
-                Err(error) if error.keeps_copy() && step < LAST_STEPS => error,
-                Err(error) => return Err(error),
-            };
-            drop(upgraded);
-            self.handing_over.store(false, Ordering::Relaxed);
-            tracing::info!(%error, step, "the last step of the move is made again");
-            self.tell(|state| {
-                state.phase = MovePhase::Waiting;
-                state.message = error.to_string();
-            });
-            let follow = async {
-                let mut copier = copier.lock().await;
-                self.follow_in_turn(&mut copier, pause).await
-            };
-            let followed = self.unless_changed(request, Box::pin(follow)).await;
-            if followed.transpose()?.is_none() {
-                return Err(MoveError::Request("it was changed".to_owned()));
-            }
-            pause = (pause * 2).min(LAST_PAUSE.1);
-        }
-        Ok(())
-    }
-
-    /// Waits until this server has gone over behind the mark that it has set.
-    async fn arrived(&self) -> Result<(), MoveError> {
-        loop {
-            if self.movable.moved_at().is_some() {
-                return Ok(());
-            }
-            if !self.movable.has_left() {
-                return Err(MoveError::TakenBack);
-            }
-            if let Err(error) = self.movable.go_after().await {
-                self.tell(|state| state.message = error.to_string());
-            }
-            tokio::time::sleep(self.options.interval).await;
-        }
-    }
-
-    /// Sets the mark again that a failover of the database that was moved has lost: the other one is
-    /// open under `number`, and others may be there. What was written here since is lost with it, and
-    /// clients list again.
-    async fn mark_again(&self, marker: &Marker, number: i64) -> Result<(), MoveError> {
-        tracing::error!("the database has lost that the reports have moved; they are followed");
-        let source = self.movable.source();
-        let Some(request) = self.request() else {
-            return Err(MoveError::Request("it was changed".to_owned()));
-        };
-        let options = request.options(&self.options.directory, &marker.identity);
-        let there = Postgres::numbers_at(&options).await?;
-        let mut held = source.hold(marker.attempt, self.options.hold).await?;
-        let last = held.last().await?;
-        let records = source.snapshot().await?.records().await?;
-        let ids = records.iter().filter_map(|record| {
-            let there = there.get(&*record.uid)?;
-            Some((record.id, *there))
-        });
-        let marked = held.mark(last, number, &ids.collect()).await;
-        if let Err(error) = marked {
-            tracing::warn!(%error, "the mark of the move could not be set again yet");
-        }
-        self.movable.go_after().await?;
-        Ok(())
-    }
-
     /// Copies, and is heard of by other servers also while one statement takes long.
     async fn copy_in_turn(
         &self,
@@ -522,107 +434,6 @@ impl Mover {
             if changes <= NEARLY {
                 break;
             }
-        }
-        Ok(())
-    }
-
-    /// Removes the copy, and says that the move is given up.
-    async fn give_up(&self, request: &MoveRequest) {
-        // That of an earlier order says nothing of this one.
-        let given_up = self.progress.borrow().as_ref().is_some_and(|state| {
-            state.phase == MovePhase::GivenUp && state.target == request.target
-        });
-        if given_up {
-            return;
-        }
-        let source = self.movable.source();
-        let marker = match source.give_up(request.order()).await {
-            Ok(Turn::Own(marker)) => marker,
-            Ok(Turn::GivenUp) => return self.say_given_up(request, String::new()),
-            Ok(Turn::Others(_)) => {
-                return self.say_cleaning(request, "another server removes the copy");
-            }
-            // It is too late.
-            Ok(Turn::Over) => {
-                if let Err(error) = self.movable.go_after().await {
-                    tracing::warn!(%error, "following the reports to the other database");
-                }
-                return;
-            }
-            // Nobody may say so before all servers have to know.
-            Err(error) => {
-                tracing::warn!(%error, "the move could not be given up yet");
-                return;
-            }
-        };
-        let Err(error) = self.remove_copy(request, &marker).await else {
-            return self.say_given_up(request, String::new());
-        };
-        tracing::warn!(error, "the copied reports are still in the other database");
-        // Whoever gives the move up because the other database is gone does not wait for it for ever.
-        let since = *self.cleaning().get_or_insert_with(Instant::now);
-        if since.elapsed() < CLEAN_UP_WITHIN {
-            return self.say_cleaning(request, &error);
-        }
-        *self.cleaning() = None;
-        self.say_given_up(request, format!("copied reports are left there: {error}"));
-    }
-
-    /// Removes the copy of a move that was given up, and is heard of meanwhile.
-    async fn remove_copy(&self, request: &MoveRequest, marker: &Marker) -> Result<(), String> {
-        // Nothing is copied, so nothing has to be kept.
-        let progress = AtomicU64::new(u64::MAX >> 1);
-        let clean_up = tokio::time::timeout(CLEAN_UP, self.clean_up(request, marker));
-        let cleaned = tokio::select! {
-            cleaned = clean_up => cleaned,
-            error = self.beat(marker.attempt, &progress) => Ok(Err(error)),
-        };
-        match cleaned {
-            Ok(Ok(())) => {
-                *self.cleaning() = None;
-                let noted = self.movable.source().cleaned(marker.attempt).await;
-                noted.map_err(|error| error.to_string())
-            }
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("the database does not answer".to_owned()),
-        }
-    }
-
-    fn cleaning(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.cleaning.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn say_cleaning(&self, request: &MoveRequest, why: &str) {
-        self.tell(|state| {
-            state.phase = MovePhase::Waiting;
-            state.target.clone_from(&request.target);
-            why.clone_into(&mut state.message);
-        });
-    }
-
-    fn say_given_up(&self, request: &MoveRequest, message: String) {
-        self.tell(|state| {
-            state.phase = MovePhase::GivenUp;
-            state.target.clone_from(&request.target);
-            state.message = message;
-        });
-    }
-
-    async fn clean_up(&self, request: &MoveRequest, marker: &Marker) -> Result<(), MoveError> {
-        let options = request.options(&self.options.directory, &request.identity);
-        match Postgres::fill(&options, marker, request.known_as()).await? {
-            Begun::Filling(filling) => {
-                filling.clear(0).await?;
-                filling.abandon().await?;
-                filling.close().await;
-            }
-            // Nothing there is of this move.
-            Begun::Taken => {}
-            Begun::Passed(attempt) => {
-                self.movable.source().pass(attempt);
-                return Err(MoveError::TakenOver);
-            }
-            Begun::Opened(number) => return Err(MoveError::Opened(number)),
         }
         Ok(())
     }
