@@ -42,6 +42,8 @@ CREATE TABLE reports_server.departures (
     -- numbers of the resources here and, in the same order, in the other database
     here       bigint[],
     there      bigint[],
+    -- when a server was first heard of that has opened the other database, if one was
+    arrived_at timestamptz,
     -- whether what has moved is still here as it was: it is not once the cluster is filled again
     is_kept    boolean     NOT NULL DEFAULT true
 );
@@ -162,7 +164,8 @@ BEGIN
     END IF;
     UPDATE reports_server.departures
     SET attempt = p_moved, moved_at = clock_timestamp(), seq = p_seq, batch = p_batch,
-        counter = v_newest.counter, here = p_here, there = p_there, is_kept = true
+        counter = v_newest.counter, here = p_here, there = p_there, arrived_at = NULL,
+        is_kept = true
     WHERE cluster = p_cluster AND attempt = p_attempt AND holder = p_holder AND moved_at IS NULL;
     IF NOT FOUND THEN
         RETURN false;
@@ -177,8 +180,8 @@ BEGIN
 END $$;
 
 -- Has a cluster count here again that has moved away by an attempt: the other database has lost a part
--- of the copy. The caller holds the cluster's lock. Gives whether the cluster is here; what is left of
--- it may have been dropped.
+-- of the copy. The caller holds the cluster's lock. Gives whether the cluster is here: what is left of
+-- it may have been dropped, or be old, as the other database was in use.
 CREATE FUNCTION reports_server.take_back_v1(p_cluster int, p_attempt bigint)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -186,7 +189,8 @@ BEGIN
     UPDATE reports_server.departures SET attempt = reports_server.next_attempt_v1(p_attempt),
         holder = '', renewed_at = '-infinity', copied = NULL, told = NULL, moved_at = NULL,
         seq = NULL, batch = NULL, counter = NULL, here = NULL, there = NULL
-    WHERE cluster = p_cluster AND attempt = p_attempt AND moved_at IS NOT NULL AND is_kept;
+    WHERE cluster = p_cluster AND attempt = p_attempt AND moved_at IS NOT NULL
+        AND arrived_at IS NULL AND is_kept;
     IF FOUND THEN
         UPDATE reports_server.commits SET cluster = p_cluster WHERE cluster = -p_cluster;
         -- The commits of the log are gone, and every history begins anew behind the newest.

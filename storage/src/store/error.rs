@@ -130,8 +130,7 @@ pub enum OpenError {
     /// The database to which the reports were moved has lost a part of them.
     #[error(
         "the database to which the reports of cluster {0} were moved lacks a part of them: it was \
-         put back to an earlier state; they are taken back from where they were, or restore a newer \
-         backup"
+         put back to an earlier state; restore a newer backup of it"
     )]
     Incomplete(String),
     /// The database holds the cluster under another identity.

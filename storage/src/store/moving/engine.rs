@@ -196,6 +196,10 @@ impl Movable {
         match Box::pin(arrive(&options, &departure, &*self.etcd)).await {
             Ok(engine) => {
                 self.put(engine, &departure);
+                // It is only known to be old then; nothing depends on it.
+                if let Err(error) = self.source.arrived(&departure).await {
+                    tracing::debug!(%error, "noting that the reports have arrived");
+                }
                 Ok(true)
             }
             Err(OpenError::Incomplete(_)) => self.take_back(&departure).await.map(|()| false),

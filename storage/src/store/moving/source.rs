@@ -77,9 +77,12 @@ pub(crate) trait Source: Send + Sync {
     /// Returns where the reports have moved, if they have, and if somebody else can have done it.
     async fn departure(&self) -> Result<Option<Departure>, EngineError>;
 
+    /// Notes that the other database is in use: what is here gets old.
+    async fn arrived(&self, departure: &Departure) -> Result<(), EngineError>;
+
     /// Has the reports count here again, because the other database has lost a part of the copy. Their
     /// histories begin anew, above etcd's `revision`: the other one may have been in use. Returns false
-    /// where they are not here any more.
+    /// where they are not here any more, or the other database was in use, as far as is known.
     async fn take_back(&self, departure: &Departure, revision: u64) -> Result<bool, EngineError>;
 
     /// Has the other database, as `engine`, continue what this server has seen here. A failover can

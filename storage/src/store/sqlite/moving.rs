@@ -74,6 +74,10 @@ impl Source for Leaving {
         Ok(None)
     }
 
+    async fn arrived(&self, _: &Departure) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     async fn take_back(&self, departure: &Departure, revision: u64) -> Result<bool, EngineError> {
         self.0.take_back(departure.marker.attempt, revision).await
     }

@@ -297,6 +297,23 @@ impl Source for Leaving {
         Ok(departure)
     }
 
+    async fn arrived(&self, departure: &Departure) -> Result<(), EngineError> {
+        let (connection, slot) = self.own.take().await?;
+        connection
+            .execute(
+                "UPDATE reports_server.departures SET arrived_at = clock_timestamp()
+                 WHERE cluster = $1 AND attempt = $2 AND moved_at IS NOT NULL
+                     AND arrived_at IS NULL",
+                &[
+                    (&self.engine.cluster, Type::INT4),
+                    (&departure.marker.attempt, Type::INT8),
+                ],
+            )
+            .await?;
+        slot.put(connection);
+        Ok(())
+    }
+
     async fn take_back(&self, departure: &Departure, revision: u64) -> Result<bool, EngineError> {
         let attempt = departure.marker.attempt;
         self.engine.take_back(attempt, revision).await

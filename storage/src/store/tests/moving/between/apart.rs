@@ -89,6 +89,15 @@ async fn what_the_other_database_lost_before_it_was_opened_is_taken_back() {
     let (expected, counter) = (state(&bed), bed.store.counter());
     bed.close().await;
     estate.unopen(1).await;
+    // It was in use, as far as is known: what is in the old one is old.
+    let in_use = estate.try_open("a").await.unwrap_err();
+    assert!(matches!(in_use, OpenError::Incomplete(_)), "{in_use}");
+    assert!(in_use.may_pass());
+    let forget = format!(
+        "UPDATE reports_server.departures SET arrived_at = NULL WHERE {}",
+        estate.own_rows()
+    );
+    SOURCE.sql(&forget).await.unwrap();
     let incomplete = estate
         .open_beside("a", Revision(None))
         .await
