@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::arrival::arrive;
 use super::renumbered::{Numbers, Renumbered};
@@ -19,6 +20,9 @@ use crate::model::ResourceId;
 use crate::store::engine::{Engine, EngineError, corrupt};
 use crate::store::postgres::Postgres;
 use crate::store::{Etcd, OpenError};
+
+/// Longest time to note in the database that was moved that the other one is in use.
+const NOTED: Duration = Duration::from_secs(1);
 
 /// See the module's documentation.
 pub(crate) struct Movable {
@@ -196,9 +200,9 @@ impl Movable {
         match Box::pin(arrive(&options, &departure, &*self.etcd)).await {
             Ok(engine) => {
                 self.put(engine, &departure);
-                // It is only known to be old then; nothing depends on it.
-                if let Err(error) = self.source.arrived(&departure).await {
-                    tracing::debug!(%error, "noting that the reports have arrived");
+                // Writes may wait for this, so not for long: it tells only what is old there.
+                if timeout(NOTED, self.source.arrived(&departure)).await.is_err() {
+                    tracing::debug!("the old database does not answer any more");
                 }
                 Ok(true)
             }
