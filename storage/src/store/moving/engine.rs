@@ -201,7 +201,10 @@ impl Movable {
             Ok(engine) => {
                 self.put(engine, &departure);
                 // Writes may wait for this, so not for long: it tells only what is old there.
-                if timeout(NOTED, self.source.arrived(&departure)).await.is_err() {
+                if timeout(NOTED, self.source.arrived(&departure))
+                    .await
+                    .is_err()
+                {
                     tracing::debug!("the old database does not answer any more");
                 }
                 Ok(true)

@@ -1,13 +1,14 @@
 //! Servers and copies that a move leaves behind.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crds::control::{GateState, MovePhase, move_file};
 
 use super::super::home::{Home, SERVER, reached, state};
 use super::{Estate, told};
-use crate::store::OpenError;
 use crate::store::tests::key;
+use crate::store::{Etcd, OpenError, moving};
 
 /// A server that cannot follow says so, rather than serve what is old.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -33,6 +34,30 @@ async fn a_server_that_cannot_follow_ends_its_watches() {
     assert!(!first.store.is_left_behind());
     first.close().await;
     behind.close().await;
+}
+
+/// A server that has not loaded everything yet could not follow either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_loads_is_waited_for() {
+    let estate = Estate::new();
+    let first = estate.open("a").await;
+    assert!(first.store.database().can_move);
+    let etcd: Arc<dyn Etcd> = Arc::new(());
+    let options = estate.move_options("b");
+    let (loading, mover, _) = moving::open(&options, &etcd).await.unwrap();
+    estate.ask("a");
+    told(&first, "have not read the order").await;
+    drop(mover);
+    loading.close().await;
+    reached(&first.store, MovePhase::Moved).await;
+    let ended = async {
+        while first.store.database().can_move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(10), ended).await;
+    assert!(ended.is_ok(), "nobody moves them from there");
+    first.close().await;
 }
 
 /// The last step that cannot be made leaves the copy as it is.
