@@ -269,12 +269,12 @@ impl Movable {
 
     /// Returns the engine in force. Where this server has set the mark, it has to go over first.
     pub(super) async fn in_force(&self) -> Result<InForce, EngineError> {
-        let present = self.present.load_full();
-        if matches!(&*present, Present::Source(_)) && self.has_left() {
+        // Looked at first: whoever goes over has the other one in force before the mark is done with. A
+        // file would take writes behind it.
+        if self.has_left() {
             self.go_after().await?;
-            return Ok(InForce(self.present.load_full()));
         }
-        Ok(InForce(present))
+        Ok(InForce(self.present.load_full()))
     }
 
     /// Returns the engine that the reports were moved to, if they were.
