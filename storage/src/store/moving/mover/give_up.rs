@@ -116,7 +116,11 @@ impl Mover {
                 self.movable.source().pass(attempt);
                 return Err(MoveError::TakenOver);
             }
-            Begun::Opened(number) => return Err(MoveError::Opened(number)),
+            // It is too late, and a failover has lost that.
+            Begun::Opened(number) => {
+                self.mark_again(marker, number).await?;
+                return Err(MoveError::Opened(number));
+            }
         }
         Ok(())
     }
