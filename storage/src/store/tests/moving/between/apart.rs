@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crds::control::{GateState, MovePhase};
+use crds::control::{GateState, MovePhase, move_file};
 
 use super::super::home::{Home, SERVER, reached, state};
 use super::{Estate, SOURCE, told};
@@ -240,6 +240,24 @@ async fn a_mark_that_was_lost_is_set_again() {
     assert_eq!(state(&first), state(&second));
     let refused = estate.here().await.unwrap_err();
     assert!(matches!(refused, OpenError::MovedAway(_)), "{refused}");
+    first.close().await;
+    second.close().await;
+}
+
+/// The same, where the move is to be given up by servers that do not know that it is done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_whose_mark_was_lost_is_not_given_up() {
+    let estate = Estate::new();
+    let first = estate.moved().await;
+    estate.lose_mark().await;
+    let second = estate.open("b").await;
+    estate.to.write(&estate.orders("b")).unwrap();
+    estate.tell("b", move_file::GIVE_UP, "");
+    estate.ask("b");
+    reached(&second.store, MovePhase::Moved).await;
+    let rv = second.create("next", "n").await.unwrap().rv();
+    first.store.wait_for_rv(&first.reports, rv).await.unwrap();
+    assert_eq!(state(&first), state(&second));
     first.close().await;
     second.close().await;
 }
