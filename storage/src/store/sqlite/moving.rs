@@ -120,8 +120,8 @@ impl Hold for Held {
         number: i64,
         ids: &HashMap<ResourceId, i64>,
     ) -> Result<Departure, MarkError> {
-        let marked = self.sqlite.mark_moved(self.attempt, last.seq, number).await;
-        let marker = marked.map_err(MarkError::Lost)?;
+        let set = self.sqlite.mark_moved(self.attempt, last.seq, number);
+        let marker = set.await.map_err(MarkError::Lost)?;
         Ok(Departure {
             marker,
             last,

@@ -96,8 +96,8 @@ impl Mover {
             let there = there.get(&*record.uid)?;
             Some((record.id, *there))
         });
-        let marked = held.mark(last, number, &ids.collect()).await;
-        if let Err(error) = marked {
+        let ids = ids.collect();
+        if let Err(error) = held.mark(last, number, &ids).await {
             tracing::warn!(%error, "the mark of the move could not be set again yet");
         }
         self.movable.go_after().await?;
