@@ -1,7 +1,7 @@
 -- Clusters that are moved from here to another PostgreSQL while servers serve them.
 --
--- A cluster that has moved away has no row in commits under its own number any more: the newest is
--- kept under the negative number. So every server, also one that knows nothing of moves, finds nothing to
+-- A cluster that has moved away has no row in commits under its own number any more: they are kept
+-- under the negative number. So every server, also one that knows nothing of moves, finds nothing to
 -- go on from, and neither reads nor writes the cluster. The rest stays as it was.
 --
 -- Every transaction that fills the other database takes the next number of the attempt, and the mark
@@ -172,10 +172,9 @@ BEGIN
     END IF;
     -- Whoever was moved here earlier must not open the cluster again.
     DELETE FROM reports_server.moves WHERE cluster = p_cluster;
-    -- All writers wait meanwhile, and there are many.
-    DELETE FROM reports_server.commits WHERE cluster IN (p_cluster, -p_cluster);
-    v_newest.cluster := -p_cluster;
-    INSERT INTO reports_server.commits SELECT v_newest.*;
+    -- Kept, all of them: without its commits, the log would be of no use to whoever takes it back.
+    DELETE FROM reports_server.commits WHERE cluster = -p_cluster;
+    UPDATE reports_server.commits SET cluster = -p_cluster WHERE cluster = p_cluster;
     RETURN true;
 END $$;
 
@@ -193,10 +192,6 @@ BEGIN
         AND arrived_at IS NULL AND is_kept;
     IF FOUND THEN
         UPDATE reports_server.commits SET cluster = p_cluster WHERE cluster = -p_cluster;
-        -- The commits of the log are gone, and every history begins anew behind the newest.
-        UPDATE reports_server.clusters SET compacted = (
-            SELECT seq FROM reports_server.commits WHERE cluster = p_cluster)
-        WHERE cluster = p_cluster;
     END IF;
     -- Another server may have done it.
     RETURN EXISTS (SELECT FROM reports_server.commits WHERE cluster = p_cluster);
