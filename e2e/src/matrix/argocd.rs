@@ -169,6 +169,17 @@ pub async fn server_is_healthy(cluster: &Cluster) -> Result<(), MatrixError> {
     reaches(cluster, SERVER, "health.status", HEALTHY).await
 }
 
+/// Ends a sync that is running, as `argocd app terminate-op` does: one that heals a single object in a
+/// namespace which is gone is tried again for minutes, and no other one begins.
+///
+/// # Errors
+/// If that fails.
+pub async fn terminate_operation(cluster: &Cluster) -> Result<(), MatrixError> {
+    let state = json!({"status": {"operationState": {"phase": "Terminating"}}}).to_string();
+    let patch = ["patch", OPERATOR, "--type=merge", "-p", &state];
+    in_namespace(cluster, &patch).await
+}
+
 /// Returns the kind of what is asked to sync.
 pub fn kind() -> (&'static str, ApiResource) {
     let kind = GroupVersionKind::gvk("argoproj.io", "v1alpha1", "Application");

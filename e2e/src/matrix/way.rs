@@ -263,7 +263,10 @@ impl Way {
         // For both, nothing of what they apply has changed.
         let tool = match self {
             Self::Flux(parts) => Tool::Flux(parts.clone()),
-            Self::ArgoCd(parts) => Tool::ArgoCd(parts.clone()),
+            Self::ArgoCd(parts) => {
+                argocd::terminate_operation(cluster).await?;
+                Tool::ArgoCd(parts.clone())
+            }
             _ => return self.install(cluster, manifests).await,
         };
         tool.apply_again(&cluster.client().await?).await?;
