@@ -240,8 +240,8 @@ async fn loosened(
     Ok(Ok(()))
 }
 
-/// Applies the children as they are, all of them or none. An upgrade of the database is given up: it
-/// would end after the object.
+/// Applies the children as they are, all of them or none. Gives up an upgrade of the database, because
+/// the object would be gone before the upgrade has ended.
 async fn keep(
     object: &ReportsServer,
     found: &Dereferenced,

@@ -8,6 +8,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -67,17 +68,18 @@ pub(super) fn forced() -> PatchParams {
     PatchParams::apply(FIELD_MANAGER).force()
 }
 
-/// Returns whether there is none of this name.
-pub(super) async fn absent<K: Child>(api: &Api<K>, object: &K) -> Result<bool, Error> {
+/// Returns the metadata of the object of this name, if there is one.
+pub(super) async fn present<K: Child>(
+    api: &Api<K>,
+    object: &K,
+) -> Result<Option<PartialObjectMeta<K>>, Error> {
     let found = api.get_metadata_opt(&object.name_any()).await;
-    let found = found.map_err(|source| refused_to(object, source))?;
-    Ok(found.is_none())
+    found.map_err(|source| refused_to(object, source))
 }
 
 /// Makes sure that there is none of this name, or ours.
 pub(super) async fn refuse_foreign<K: Child>(api: &Api<K>, object: &K) -> Result<(), Error> {
-    let found = api.get_metadata_opt(&object.name_any()).await;
-    let found = found.map_err(|source| refused_to(object, source))?;
+    let found = present(api, object).await?;
     check_own(&K::kind(&()), object, found.as_ref())
 }
 

@@ -4,7 +4,7 @@
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Api, Client};
 
-use super::child::{absent, inside, named, one};
+use super::child::{inside, named, one, present};
 use super::error::Error;
 use crate::controller::build::Children;
 use crate::controller::found::{Part, Unkept};
@@ -27,9 +27,9 @@ impl Standing {
     }
 }
 
-/// Applies the certificates, the rights of the server, and what leads to it. `stored` are the children with the
-/// certificates that are in the cluster already: where new ones cannot be stored, nobody is told to
-/// trust them.
+/// Applies the certificates, the rights of the server, and what leads to it. `stored` are the children
+/// with the certificates that are in the cluster already: where new ones cannot be stored, nobody is
+/// told to trust them.
 pub async fn keep(client: &Client, children: &Children, stored: &Children) -> Standing {
     let mut unkept = Box::pin(certificates(client, children)).await;
     let children = if unkept.is_empty() { children } else { stored };
@@ -67,8 +67,8 @@ async fn rights(client: &Client, children: &Children) -> Vec<Unkept> {
     let mut unkept = Vec::new();
     if let Some(account) = &children.service_account {
         let api = inside(client, account);
-        let applied = match absent(&api, account).await {
-            Ok(true) => named(&api, account).await.map(drop),
+        let applied = match present(&api, account).await {
+            Ok(None) => named(&api, account).await.map(drop),
             looked => looked.map(drop),
         };
         unkept.extend(applied.err());
