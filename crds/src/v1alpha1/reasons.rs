@@ -77,6 +77,9 @@ pub const WRITES_DROPPED: &str = "WritesDropped";
 /// The group was taken over from another server, whose versions are not ours; the message says what
 /// has to be restarted.
 pub const VERSIONS_RESTARTED: &str = "VersionsRestarted";
+/// The operator was restarted while it looked for late writes to the server that a group was taken over
+/// from; the message says what may be missing.
+pub const LATE_WRITES_UNSEEN: &str = "LateWritesUnseen";
 /// A switch or a way back could not keep watches: clients were told 410. The message says why, and
 /// what can be done.
 pub const WATCHES_LOST: &str = "WatchesLost";

@@ -165,6 +165,13 @@ pub(super) static EVENTS: Symptom = Symptom {
              [from-reports-server.md](from-reports-server.md#what-is-not-kept).",
         ),
         Advice::new(
+            reasons::LATE_WRITES_UNSEEN,
+            &[Seen::Event],
+            "Have the clients of the other server write again what they wrote in the last minute \
+             before the switch, if the reports are not there: \
+             [from-reports-server.md](from-reports-server.md#what-is-not-kept).",
+        ),
+        Advice::new(
             reasons::RESTARTED,
             &[Seen::Event],
             "Nothing: the workload is one of `migration.restart`.",

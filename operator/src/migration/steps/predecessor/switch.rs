@@ -204,13 +204,29 @@ pub async fn settle(cx: &Cx, o: &Observed, live: &mut Live) -> Result<(), Settle
         // Nothing late comes any more; should the rest fail, it is done with a token of its own.
         live.running.clear();
     } else if !still_under_way(live.opened.map(|at| at.elapsed())).is_zero() {
-        tracing::warn!(
-            group = cx.target.group,
-            "this process has no watches on the predecessor and cannot look for late writes"
-        );
+        let note = unseen(&cx.target.group, cx.target.predecessor.as_ref());
+        cx.event(EventType::Warning, reasons::LATE_WRITES_UNSEEN, &note);
     }
     operations::forget_predecessor(cx, o).await?;
     settle::run(cx, o, &mut live.reported).await
+}
+
+/// Returns the sentence for users where the process that took the group over has ended, and with it
+/// the watches on the predecessor.
+fn unseen(group: &str, predecessor: Option<&Predecessor>) -> String {
+    let server = predecessor.map_or_else(
+        || "the other server".to_owned(),
+        |Predecessor {
+             namespace, name, ..
+         }| format!("{namespace}/{name}"),
+    );
+    let seconds = UNDER_WAY.as_secs();
+    format!(
+        "{group}: the operator was restarted within {seconds} s after the group was taken over from \
+         {server}, so it cannot see what {server} answered in that time. Reports of requests that \
+         were under way then may be missing: have their clients write them again, as Kyverno does \
+         with its next background scan (docs/from-reports-server.md)"
+    )
 }
 
 /// Returns the time for which requests to the predecessor may still be under way, `served` after
@@ -222,6 +238,8 @@ fn still_under_way(served: Option<Duration>) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::migration::context::fixtures::context;
+    use crate::testing::pair;
 
     #[test]
     fn late_writes_are_looked_for_until_a_minute_after_the_opening() {
@@ -242,5 +260,34 @@ mod tests {
         let note = restarted("reports.kyverno.io", &predecessor);
         assert!(note.len() <= 1000, "{}", note.len());
         assert!(note.contains("docs/from-reports-server.md"));
+        let note = unseen("reports.kyverno.io", Some(&predecessor));
+        assert!(note.len() <= 1000, "{}", note.len());
+        assert!(note.contains("docs/from-reports-server.md"));
+    }
+
+    #[tokio::test]
+    async fn a_process_that_took_nothing_over_says_what_it_cannot_see() {
+        let (client, mut server) = pair();
+        let told = tokio::spawn(async move {
+            let mut told = Vec::new();
+            while let Some(request) = server.next_if_any().await {
+                if request.path.contains("/events") {
+                    let body = request.body.clone();
+                    request.answer(201, &body);
+                    told.push(body);
+                } else {
+                    request.refuse(404, "NotFound");
+                }
+            }
+            told
+        });
+        let cx = context(&client);
+        // Nothing else of it is there.
+        let _ = settle(&cx, &Observed::default(), &mut Live::default()).await;
+        drop((cx, client));
+        let told = told.await.unwrap();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0]["reason"], reasons::LATE_WRITES_UNSEEN);
+        assert_eq!(told[0]["type"], "Warning");
     }
 }
