@@ -146,6 +146,8 @@ impl Outcome {
             && self.retry_watchers_dead() == 0
             && self.without_one.is_empty()
             && self.without_owner.is_empty()
+            && self.of_nothing.is_empty()
+            && self.restarts == 0
             && self.gaps.are_short()
     }
 
@@ -257,5 +259,19 @@ mod tests {
         outcome.drops.1 = 1;
         assert_eq!(outcome.to_json()["breaker_drops"], 1);
         assert!(!outcome.is_clean() && outcome.to_string().contains("breaker drops"));
+    }
+
+    #[test]
+    fn a_restart_or_a_report_of_nothing_is_noticed() {
+        let restarted = Outcome {
+            restarts: 1,
+            ..Outcome::default()
+        };
+        assert!(!restarted.is_clean());
+        let left = Outcome {
+            of_nothing: vec!["polr default/a".into()],
+            ..Outcome::default()
+        };
+        assert!(!left.is_clean());
     }
 }
