@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::common::faults::under_load_within;
+use crate::common::faults::{kubectl, under_load_within};
 use crate::common::{full, options, say};
 use crds::names;
 use crds::v1alpha1::spec::TlsMode;
@@ -12,10 +12,13 @@ use crds::v1alpha1::status::{TlsPhase, TlsStatus};
 use crds::v1alpha1::{ReportsServer, conditions, reasons};
 use e2e::signer::{self, Authority, Certificate, Issued};
 use e2e::takeover::{NAME, TARGET_NAMESPACE, Takeover, is_ready};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use testreports::Input;
 
 const LIMIT: Duration = Duration::from_mins(5);
+/// Time until the operator has renewed a certificate of [`VALIDITY`] by itself, and some more.
+const RENEWAL: Duration = Duration::from_mins(11);
 const REPORTS: usize = 200;
 /// So the waits between the moves are 50 and 100 seconds.
 const VALIDITY: Duration = Duration::from_mins(9);
@@ -24,6 +27,11 @@ const SECRET: &str = "theirs";
 
 fn tls(server: &ReportsServer) -> Option<&TlsStatus> {
     server.status.as_ref()?.tls.as_ref()
+}
+
+/// Returns the time at which the certificate in use ends.
+fn end(server: &ReportsServer) -> Option<Timestamp> {
+    tls(server)?.not_after.as_ref().map(|end| end.0)
 }
 
 fn told(server: &ReportsServer, type_: &str, reason: &str, words: &str) -> bool {
@@ -69,6 +77,19 @@ impl Ground {
         self.line.follow(what, LIMIT, wanted).await.unwrap();
     }
 
+    /// Does something, and waits until the certificate in use ends later than before, by the same
+    /// authority.
+    async fn renews(&self, limit: Duration, cause: impl Future<Output = ()>) {
+        let (authorities, first) = (self.authorities().await, end(&self.server().await));
+        cause.await;
+        let renewed = |server: &ReportsServer| end(server) > first;
+        self.line
+            .follow("another certificate", limit, renewed)
+            .await
+            .unwrap();
+        assert_eq!(self.authorities().await, authorities);
+    }
+
     /// Waits until a condition has this reason and these words.
     async fn hears(&self, type_: &str, reason: &str, words: &str) {
         self.follow(reason, |server| told(server, type_, reason, words))
@@ -84,10 +105,13 @@ impl Ground {
         self.authorities().await
     }
 
-    async fn authorities(&self) -> Vec<String> {
+    async fn server(&self) -> ReportsServer {
         let servers = kube::Api::<ReportsServer>::all(self.line.client.clone());
-        let server = servers.get(NAME).await.unwrap();
-        tls(&server).unwrap().ca_fingerprints.clone()
+        servers.get(NAME).await.unwrap()
+    }
+
+    async fn authorities(&self) -> Vec<String> {
+        tls(&self.server().await).unwrap().ca_fingerprints.clone()
     }
 
     async fn store(&self, issued: &Issued) {
@@ -132,25 +156,16 @@ async fn cert_manager_takes_over(ground: &Ground, authority: &Authority) -> Cert
 /// Another certificate of the same authority, and one of another.
 async fn cert_manager_rotates(ground: &Ground, certificate: &Certificate, authority: &Authority) {
     let before = ground.authorities().await;
-    let end = |server: &ReportsServer| tls(server).and_then(|tls| tls.not_after.clone());
-    let servers = kube::Api::<ReportsServer>::all(ground.line.client.clone());
-    let first = end(&servers.get(NAME).await.unwrap());
-    certificate.sign(authority, VALIDITY).await.unwrap();
-    ground
-        .follow("another certificate", |server| {
-            end(server).map(|end| end.0) > first.as_ref().map(|first| first.0)
-        })
-        .await;
-    assert_eq!(ground.authorities().await, before);
+    let signed = async { certificate.sign(authority, VALIDITY).await.unwrap() };
+    ground.renews(LIMIT, signed).await;
     let other = Authority::new("another").unwrap();
     certificate.sign(&other, VALIDITY).await.unwrap();
     ground.settles(TlsMode::CertManager, &before).await;
 }
 
 /// Wrong Secrets are named, and what is in use stays; a good one is used.
-async fn the_user_takes_over(ground: &Ground) {
+async fn the_user_takes_over(ground: &Ground, authority: &Authority) {
     let before = ground.authorities().await;
-    let authority = Authority::new("theirs").unwrap();
     let good = authority.issue(&host(), VALIDITY).unwrap();
     let wrong_key = Issued {
         key: authority.issue(&host(), VALIDITY).unwrap().key,
@@ -176,16 +191,28 @@ async fn the_user_takes_over(ground: &Ground) {
     ground.follow("everything ready", is_ready).await;
 }
 
-/// The user brings a certificate of another authority, and then leaves it to the operator again.
-async fn the_user_rotates_and_gives_back(ground: &Ground) {
+/// The user brings another certificate of the same authority, and one of another.
+async fn the_user_rotates(ground: &Ground, authority: &Authority) {
+    let again = authority.issue(&host(), VALIDITY).unwrap();
+    ground.renews(LIMIT, ground.store(&again)).await;
     let before = ground.authorities().await;
     let other = Authority::new("theirs, too").unwrap();
     ground.store(&other.issue(&host(), VALIDITY).unwrap()).await;
-    let before = ground.settles(TlsMode::Provided, &before).await;
+    ground.settles(TlsMode::Provided, &before).await;
+}
+
+/// The user leaves it to the operator, which renews its certificate when the time has come, and makes
+/// another authority when its own is deleted.
+async fn the_operator_takes_over_and_rotates(ground: &Ground) {
+    let before = ground.authorities().await;
     let lifetimes = json!({"caValidity": "24h", "certValidity": "9m", "renewBefore": "1m"});
     ground
         .set(json!({"mode": "Operator", "provided": null, "operator": lifetimes}))
         .await;
+    let before = ground.settles(TlsMode::Operator, &before).await;
+    ground.follow("everything ready", is_ready).await;
+    ground.renews(RENEWAL, async {}).await;
+    kubectl(&ground.line, &["delete", "secret", &names::ca(NAME)]).await;
     ground.settles(TlsMode::Operator, &before).await;
     ground.follow("everything ready", is_ready).await;
 }
@@ -193,22 +220,23 @@ async fn the_user_rotates_and_gives_back(ground: &Ground) {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_issues_the_certificate_no_request_fails() {
     let ground = Box::pin(Ground::start()).await;
-    let authority = Authority::new("cert-manager").unwrap();
+    let [signer, theirs] = ["cert-manager", "theirs"].map(|name| Authority::new(name).unwrap());
     let steps = Box::pin(async {
-        let certificate = cert_manager_takes_over(&ground, &authority).await;
+        let certificate = cert_manager_takes_over(&ground, &signer).await;
         if full() {
-            cert_manager_rotates(&ground, &certificate, &authority).await;
+            cert_manager_rotates(&ground, &certificate, &signer).await;
         } else {
-            say("left out: rotations of certificates of others, with E2E_FULL only");
+            say("left out: two rotations of each mode, with E2E_FULL only");
         }
-        the_user_takes_over(&ground).await;
+        the_user_takes_over(&ground, &theirs).await;
         assert!(!certificate.exists().await.unwrap(), "asked for by nobody");
         if full() {
-            the_user_rotates_and_gives_back(&ground).await;
+            the_user_rotates(&ground, &theirs).await;
+            the_operator_takes_over_and_rotates(&ground).await;
         }
     });
-    let limit = Duration::from_mins(30);
-    let what = "certificates of cert-manager and of the user";
+    let limit = Duration::from_mins(45);
+    let what = "certificates of cert-manager, of the user and of the operator";
     let account = under_load_within(limit, &ground.line, what, steps).await;
     assert!(account.is_clean(), "{account:#?}");
 }
