@@ -63,7 +63,12 @@ pub(super) static WORK: Symptom = Symptom {
         ),
         Advice::new(
             reasons::DELETING,
-            &[Seen::False(READY), Seen::True(RECONCILING)],
+            &[
+                Seen::False(READY),
+                Seen::True(RECONCILING),
+                Seen::False(API_SERVICES_REGISTERED),
+                Seen::False(DATA_MIGRATED),
+            ],
             "Wait until all reports are back in etcd. Where that cannot be, because the CRDs are gone \
              for good: [install.md](install.md#3-back-and-away).",
         ),

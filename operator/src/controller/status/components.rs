@@ -495,10 +495,10 @@ pub fn rollback(groups: &[GroupStatus]) -> Finding {
 }
 
 /// Returns whether the operator can be replaced without anybody waiting for its successor.
-pub fn upgradeable(spec: &Validated, groups: &[GroupStatus]) -> Finding {
+pub fn upgradeable(spec: Option<&Validated>, groups: &[GroupStatus]) -> Finding {
     use MigrationPhase as P;
     if spec
-        .managed()
+        .and_then(Validated::managed)
         .is_some_and(|managed| managed.present.stopped)
     {
         let message = "the database is down for its upgrade to another major version";

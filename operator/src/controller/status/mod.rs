@@ -71,13 +71,17 @@ pub fn compute(
             .then(|| migration::migration(before.migration.as_ref(), groups, now));
         admission::tell(&mut conditions, groups);
     }
-    if let Some((spec, found)) = state.found() {
+    let kept = state.found();
+    if let Some((spec, found)) = kept {
         observe(&mut status, &mut conditions, spec, found);
-        // Of a server that goes, spec.apis says nothing any more.
-        let stays = object.meta().deletion_timestamp.is_none();
-        if seen(groups) && stays && !matches!(state, State::Deleting { .. }) {
-            migrated(&mut conditions, spec, groups);
-        }
+    }
+    let is_deleting = matches!(state, State::Deleting { .. });
+    let goes = is_deleting || object.meta().deletion_timestamp.is_some();
+    match kept {
+        _ if !seen(groups) => {}
+        _ if goes => leaving(&mut conditions, kept.map(|(spec, _)| spec), groups),
+        Some((spec, _)) => migrated(&mut conditions, spec, groups),
+        None => {}
     }
     if let Some(refusal) = homeless(state) {
         let away = Finding::no(refusal.reason, refusal.message.clone());
@@ -144,7 +148,20 @@ fn migrated(conditions: &mut Conditions, spec: &Validated, groups: &[GroupStatus
         components::data_migrated(apis, groups),
     );
     conditions.set(types::ROLLBACK_AVAILABLE, components::rollback(groups));
-    conditions.set(types::UPGRADEABLE, components::upgradeable(spec, groups));
+    let upgradeable = components::upgradeable(Some(spec), groups);
+    conditions.set(types::UPGRADEABLE, upgradeable);
+}
+
+/// Sets the conditions of the groups of a server that goes: what spec.apis says of them is not aimed at
+/// any more.
+fn leaving(conditions: &mut Conditions, spec: Option<&Validated>, groups: &[GroupStatus]) {
+    for type_ in [types::API_SERVICES_REGISTERED, types::DATA_MIGRATED] {
+        let finding = Finding::no(reasons::DELETING, summary::GIVEN_BACK);
+        conditions.set(type_, finding);
+    }
+    conditions.set(types::ROLLBACK_AVAILABLE, components::rollback(groups));
+    let upgradeable = components::upgradeable(spec, groups);
+    conditions.set(types::UPGRADEABLE, upgradeable);
 }
 
 /// Sets the conditions of health, and of the certificates and backups that are made all the same.

@@ -247,6 +247,31 @@ fn how_the_server_is_that_waits_for_its_end_is_told() {
     assert_eq!(condition(&status, types::READY), deleting);
 }
 
+#[rstest]
+#[case::with_what_is_kept(true)]
+#[case::with_nothing(false)]
+fn groups_on_their_way_back_from_a_server_that_goes_are_told(#[case] is_kept: bool) {
+    let mut object = fixtures::object(spec());
+    let mut groups = [group(MigrationPhase::Completed, ServedBy::Server)];
+    object.status = Some(status_of(&object, &applied(true, true, true), &groups));
+    let (kept, found) = (validated(spec()), as_found(applied(true, true, true)));
+    let state = State::Deleting {
+        found: is_kept.then_some((&kept, &found)),
+    };
+    groups[0].phase = MigrationPhase::RollingBack;
+    let status = compute(&object, &state, &groups, at(0));
+    let deleting = Some(("False", reasons::DELETING));
+    for type_ in [types::API_SERVICES_REGISTERED, types::DATA_MIGRATED] {
+        assert_eq!(condition(&status, type_), deleting, "{type_}");
+    }
+    let busy = Some(("False", reasons::PROGRESSING));
+    assert_eq!(condition(&status, types::UPGRADEABLE), busy);
+    let groups = [group(MigrationPhase::RolledBack, ServedBy::Crd)];
+    let status = compute(&object, &state, &groups, at(0));
+    let idle = Some(("True", reasons::AS_EXPECTED));
+    assert_eq!(condition(&status, types::UPGRADEABLE), idle);
+}
+
 /// The last specification that could be carried out is in force; the status says both.
 #[test]
 fn what_is_kept_in_place_of_a_refused_specification_is_told() {
