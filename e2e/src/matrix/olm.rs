@@ -5,14 +5,17 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use testcluster::{Cluster, Process, ProcessSpec, network, work_tree};
 use tokio::process::Command;
+use tokio::time::Instant;
 
 use super::error::MatrixError;
 use super::tool;
+use super::way::CRD;
 use crate::takeover::OPERATOR_NAMESPACE;
 
 /// Namespace of OLM.
@@ -24,6 +27,10 @@ const IMAGES: [&str; 2] = ["opm", "util"];
 const COMPONENT: &str = "operators.coreos.com/reports-server-operator.reports-server-system";
 /// Longest time until something that is waited for.
 const TIMEOUT: &str = "--timeout=10m";
+/// Time without a write to the CRD after which OLM is taken to be done with it, and pause between two
+/// looks.
+const QUIET: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Installs OLM, whose parts `hack/olm olm0` builds, and starts it. The processes end when they are
 /// dropped.
@@ -87,6 +94,25 @@ pub async fn sync(cluster: &Cluster, parts: &Path, manifests: &Path) -> Result<(
         let reached = format!("--for={reached}");
         let wait = ["wait", &version, &reached, TIMEOUT];
         in_namespace(cluster, &wait).await?;
+    }
+    let complete = "--for=jsonpath={.status.phase}=Complete";
+    let wait = ["wait", "installplan", "--all", complete, TIMEOUT];
+    in_namespace(cluster, &wait).await?;
+    leaves_crd_alone(cluster).await
+}
+
+/// Waits until OLM does not write the CRD any more. It carries an `InstallPlan` out again while its own
+/// cache has an old phase, and takes the finalizer away each time by which a deletion of the CRD waits
+/// for each `ReportsServer`.
+async fn leaves_crd_alone(cluster: &Cluster) -> Result<(), MatrixError> {
+    let version = "--output=jsonpath={.metadata.resourceVersion}";
+    let (mut last, mut since) = (String::new(), Instant::now());
+    while last.is_empty() || since.elapsed() < QUIET {
+        let now = cluster.kubectl(["get", CRD, version]).await?;
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+        tokio::time::sleep(PAUSE).await;
     }
     Ok(())
 }

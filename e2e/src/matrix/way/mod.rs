@@ -260,7 +260,7 @@ async fn namespace_is_gone(cluster: &Cluster) -> Result<(), MatrixError> {
 }
 
 /// The CRD of `ReportsServer`.
-const CRD: &str = "crd/reportsservers.reports-server.io";
+pub(super) const CRD: &str = "crd/reportsservers.reports-server.io";
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest time until Kubernetes has collected what belonged to a `ReportsServer`.
