@@ -1,6 +1,6 @@
 //! Objects for the tests, made by the real validation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use crds::names::LABEL_TARGET;
@@ -15,10 +15,11 @@ use super::Context;
 use super::build::ServiceAccountRef;
 use super::cached::Cached;
 use super::found::{Dereferenced, Level, NamespacePolicy, NamespaceState};
-use super::validate::{Refusal, Validated, specification};
+use super::validate::{Between, Refusal, Stage, Validated, specification};
 use super::watches::Watches;
 use crate::certs::{Material, Pair};
 use crate::crd_check::{Check, Told};
+use crate::database::between::Source;
 use crate::database::check::Checks;
 use crate::events::Publisher;
 use crate::leader::Term;
@@ -98,6 +99,24 @@ pub fn material() -> Material {
             cert: "client-leaf\n".into(),
             key: "client-key\n".into(),
         }),
+    }
+}
+
+/// Returns a move from one PostgreSQL to another.
+pub fn between(stage: Stage) -> Between {
+    Between {
+        stage,
+        secret: None,
+        told: None,
+        waits_for: None,
+        target: None,
+        watched: BTreeSet::new(),
+        egress: None,
+        source: Source {
+            name: "External (secret old)".to_owned(),
+            remains: "it stays as it was".to_owned(),
+            ..Source::default()
+        },
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{certs, events, spans};
 
 /// The pause between two looks at pods that start, or bring a database to another major version.
 const STARTING_RESYNC: Duration = Duration::from_secs(5);
-/// The pause between two looks at a move of an embedded database.
+/// The pause between two looks at a move of the reports.
 const MOVING_RESYNC: Duration = Duration::from_secs(2);
 
 /// The extent to which a specification was carried out.
@@ -44,6 +44,11 @@ pub async fn carry_out(
     ctx: &Context,
 ) -> Result<Outcome, Error> {
     ctx.follow(spec);
+    // The database that a refused specification names may be the reason of the refusal.
+    if refusal.is_none() && spec.between.is_none() {
+        let name = spec.names.instance();
+        ctx.checks.ensure_destination(name, None);
+    }
     // build (no client required)
     let built = spans::pure_part("build", || {
         let certs = certify(found, spec)?;
@@ -123,8 +128,8 @@ pub async fn apply_all(
     let kept = children.kept();
     let applied = Box::pin(apply::apply(client, children)).await?;
     accepted::note(spec, ctx).await;
-    let generation = object.meta().generation;
-    if !is_swept(spec, generation, ctx) {
+    // Of two databases one is not asked for, or not any more, until the reports have moved.
+    if spec.between.is_none() && !is_swept(object, spec, ctx) {
         let gone = Box::pin(apply::remove_orphans(client, spec, &kept)).await?;
         if !gone.is_empty() {
             info!(
@@ -134,15 +139,20 @@ pub async fn apply_all(
             );
         }
         let mut swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        swept.insert(spec.uid.clone(), generation);
+        let carried_out = (object.meta().generation, object.spec.clone());
+        swept.insert(spec.uid.clone(), carried_out);
     }
     Ok(applied)
 }
 
-/// Returns whether leftovers were removed in this generation.
-fn is_swept(spec: &Validated, generation: Option<i64>, ctx: &Context) -> bool {
+/// Returns whether leftovers of what is carried out were removed in this generation, in which an
+/// earlier specification may have been carried out before the one that is asked for.
+fn is_swept(object: &ReportsServer, spec: &Validated, ctx: &Context) -> bool {
     let swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
-    swept.get(&spec.uid) == Some(&generation)
+    let found = swept.get(&spec.uid);
+    found.is_some_and(|(generation, carried_out)| {
+        *generation == object.meta().generation && *carried_out == object.spec
+    })
 }
 
 /// Hands the groups to the migration. The finalizer comes before the first group is touched, and
@@ -188,7 +198,8 @@ fn resync(
     // The server has not told yet which database it has opened.
     let known = spec.moving.is_some() || spec.postgres.is_none() || spec.history.is_some();
     let upgrading = spec.managed().is_some_and(Managed::is_upgrading);
-    let resync = if spec.move_progress == MoveProgress::UnderWay {
+    // Where one is over, what waited for its end follows.
+    let resync = if spec.move_progress != MoveProgress::None {
         MOVING_RESYNC
     } else if database && !upgrading && known && workload::is_ready(&applied.deployment) {
         RESYNC
