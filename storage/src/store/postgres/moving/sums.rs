@@ -17,7 +17,8 @@ pub(super) const MEMORY_SUMS: &str = "SELECT (
         FROM reports_server.mirror_events WHERE cluster = $1 AND resource_id = $2) AS events";
 
 /// Sums of the objects of a resource, and of its imported marks.
-pub(super) const SUMS: &str = "SELECT count(*) AS objects, coalesce(sum(rv), 0)::bigint AS versions,
+pub(super) const SUMS: &str =
+    "SELECT count(*) AS objects, coalesce(sum(rv), 0)::bigint AS versions,
         (SELECT count(*) FROM reports_server.imported
          WHERE cluster = $1 AND resource_id = $2) AS marks
     FROM reports_server.objects WHERE cluster = $1 AND resource_id = $2";
