@@ -90,7 +90,8 @@ impl Context {
     }
 
     /// Watches what a specification depends on, and has its PostgreSQL examined, and the one to which
-    /// its reports are to move.
+    /// its reports are to move. Where they are not to move, another one that is examined stays so, see
+    /// [`Self::forget_destination`].
     pub(super) fn follow(&self, spec: &Validated) {
         let name = spec.names.instance();
         if self.watch(spec).is_empty() {
@@ -126,6 +127,15 @@ impl Context {
             self.watches.follow(names, namespace, watched.clone());
         }
         watched
+    }
+
+    /// Ends the examination of a database to which reports were to move, where `spec` does not move
+    /// them any more.
+    pub(super) fn forget_destination(&self, spec: &Validated) {
+        if spec.between.is_none() {
+            let name = spec.names.instance();
+            self.checks.ensure_destination(name, None);
+        }
     }
 
     /// Stops looking after the PostgreSQL of a `ReportsServer`.

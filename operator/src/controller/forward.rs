@@ -44,11 +44,6 @@ pub async fn carry_out(
     ctx: &Context,
 ) -> Result<Outcome, Error> {
     ctx.follow(spec);
-    // The database that a refused specification names may be the reason of the refusal.
-    if refusal.is_none() && spec.between.is_none() {
-        let name = spec.names.instance();
-        ctx.checks.ensure_destination(name, None);
-    }
     // build (no client required)
     let built = spans::pure_part("build", || {
         let certs = certify(found, spec)?;
@@ -65,6 +60,11 @@ pub async fn carry_out(
         Ok(applied) => applied,
         Err(error) => return error.refused().map(Outcome::Refused).ok_or(error),
     };
+    // The database that a refused specification names is known for as long as it is asked for: it would
+    // be looked for anew, and the specification be refused again, without an end.
+    if refusal.is_none() {
+        ctx.forget_destination(spec);
+    }
     Box::pin(hand_over(object, found, spec, &certs, &applied, ctx)).await?;
     // status (client required)
     let state = State::Applied {
@@ -209,4 +209,69 @@ fn resync(
     let due = certs.next.duration_since(found.now);
     let due = Duration::try_from(due).unwrap_or_default();
     due.clamp(Duration::from_secs(1), resync)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crds::v1alpha1::reasons;
+    use database::Parameters;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::fixtures;
+    use crate::database::check::Target;
+    use crate::testing::pair;
+
+    fn target() -> Target {
+        let pairs = [
+            ("host", "db.example"),
+            ("dbname", "d"),
+            ("username", "u"),
+            ("sslmode", "disable"),
+        ];
+        Target {
+            parameters: Arc::new(Parameters::from_map(pairs).unwrap()),
+            primary: None,
+            identity: "ours".to_owned(),
+            cluster_uid: "uid".to_owned(),
+            history: None,
+        }
+    }
+
+    /// What it holds may be the reason of the refusal.
+    #[rstest]
+    #[case::specification_refused(true, None, true)]
+    #[case::child_refused(false, Some("/deployments/simple-server"), true)]
+    #[case::carried_out(false, None, false)]
+    #[tokio::test]
+    async fn the_database_of_a_refused_specification_stays_examined(
+        #[case] refused: bool,
+        #[case] foreign: Option<&'static str>,
+        #[case] examined: bool,
+    ) {
+        let (client, server) = pair();
+        let theirs = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+            "metadata": {"name": "simple-server", "namespace": "target"}});
+        let present = foreign.into_iter().map(|path| (path, theirs.clone()));
+        let _writes = fixtures::played(server, present.collect(), &[]);
+        let ctx = fixtures::context(&client);
+        let object = fixtures::object(json!({}));
+        let (found, spec) = (fixtures::read(), fixtures::validated_object(&object));
+        // No leftovers are looked for.
+        let swept = (object.metadata.generation, object.spec.clone());
+        ctx.swept.lock().unwrap().insert(spec.uid.clone(), swept);
+        ctx.checks.ensure_destination("simple", Some(&target()));
+        let refusal = refused.then(|| Refusal {
+            reason: reasons::NOT_SUPPORTED,
+            message: "no".to_owned(),
+        });
+        let done = Box::pin(carry_out(&object, &found, &spec, refusal.as_ref(), &ctx));
+        let outcome = done.await.unwrap();
+        let carried_out = matches!(outcome, Outcome::Done(_));
+        assert_eq!(carried_out, foreign.is_none());
+        assert_eq!(ctx.checks.has_destination("simple"), examined);
+    }
 }

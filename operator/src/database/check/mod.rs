@@ -172,6 +172,12 @@ impl Checks {
         }
     }
 
+    /// Returns whether a database to which reports are to move is examined for `name`.
+    #[cfg(test)]
+    pub fn has_destination(&self, name: &str) -> bool {
+        self.destinations().contains_key(name)
+    }
+
     /// Takes the database to which reports have moved for the one in use. A verdict that `is_other`
     /// is about the database of before, or from before the move.
     pub fn arrive(&self, name: &str, is_other: impl Fn(&Verdict) -> bool) {
