@@ -40,9 +40,10 @@ pub fn validate(object: &ReportsServer, found: &Dereferenced) -> Result<Validate
     let decided = allowed.and_then(|()| decide(object, spec.clone(), found));
     let decided = decided.map_err(|refusal| explained(refusal, found));
     let decided = decided.and_then(|spec| moving::decide(asked, spec, found));
-    decided.map_err(|refusal| Refused {
-        refusal,
-        spec: Some(Box::new(reached(object, spec, found))),
+    decided.map_err(|refusal| {
+        let spec = moving::kept(asked, reached(object, spec, found), found);
+        let spec = Some(Box::new(spec));
+        Refused { refusal, spec }
     })
 }
 

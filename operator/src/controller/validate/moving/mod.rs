@@ -18,6 +18,8 @@ use crate::database::known::Known;
 use crate::database::moving::{self, Moving, Step};
 use crate::database::place::{Database, Postgres};
 
+pub use between::kept;
+
 /// Returns the specification with what is to be done about a move. `object` is as it was asked for.
 ///
 /// # Errors

@@ -106,18 +106,7 @@ pub fn decide(
                 ..between
             }
         }
-        Step::Switch(_) | Step::Finish(_) => {
-            let between = stays();
-            let renewed = |before| renewed(asked, &spec, found, before);
-            let other = found.between.in_force.is_some();
-            Between {
-                stage: Stage::Moved,
-                waits_for: other.then(|| FIRST.to_owned()),
-                secret: between.secret.map(renewed),
-                egress: Some(between.source.egress.clone()),
-                ..between
-            }
-        }
+        Step::Switch(_) | Step::Finish(_) => moved(asked, &spec, found),
     };
     let move_progress = match step {
         Step::Clear if found.inside.moving.rolled_out => MoveProgress::Over,
@@ -130,6 +119,32 @@ pub fn decide(
         move_progress,
         ..spec
     })
+}
+
+/// Returns a specification that is refused, where the reports have moved with the order by which pods
+/// of before find them.
+pub fn kept(asked: &ReportsServer, spec: Validated, found: &Dereferenced) -> Validated {
+    match found.between.step {
+        Step::Switch(_) | Step::Finish(_) => Validated {
+            between: Some(moved(asked, &spec, found)),
+            ..spec
+        },
+        _ => spec,
+    }
+}
+
+/// Returns the move of reports that are in the database of `spec`.
+fn moved(asked: &ReportsServer, spec: &Validated, found: &Dereferenced) -> Between {
+    let between = standing(found);
+    let renewed = |before| renewed(asked, spec, found, before);
+    let other = found.between.in_force.is_some();
+    Between {
+        stage: Stage::Moved,
+        waits_for: other.then(|| FIRST.to_owned()),
+        secret: between.secret.map(renewed),
+        egress: Some(between.source.egress.clone()),
+        ..between
+    }
 }
 
 /// Returns the move with the order as it is.

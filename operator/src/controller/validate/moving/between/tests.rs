@@ -194,6 +194,31 @@ fn the_new_history_counts_at_once_and_the_way_to_the_old_database_stays_open() {
     }
 }
 
+/// Pods of before find the reports by it, whatever stands against the specification.
+#[test]
+fn the_order_by_which_the_reports_have_moved_stays_beside_a_refused_specification() {
+    let mut object = external("new");
+    let server = json!({"serviceAccount": {"name": "missing"}});
+    object.spec.server = serde_json::from_value(server).unwrap();
+    let history = "new-history".to_owned();
+    for (step, moved) in [
+        (Step::Tell, false),
+        (Step::Switch(history.clone()), true),
+        (Step::Finish(history), true),
+    ] {
+        let mut found = found(step, Some(ordered()));
+        found.between.in_force = None;
+        found.inside.connection = objects("new", "8765");
+        let refused = validate(&object, &found).unwrap_err();
+        assert_eq!(refused.refusal.reason, reasons::NOT_ALLOWED);
+        let between = refused.spec.unwrap().between;
+        assert_eq!(between.is_some(), moved);
+        let Some(between) = between else { continue };
+        assert_eq!(between.stage, Stage::Moved);
+        assert_eq!(between.secret.unwrap()["port"], b"8765");
+    }
+}
+
 #[test]
 fn what_is_given_up_is_over() {
     let spec = decided(Step::GivenUp, Some(ordered()));
