@@ -15,8 +15,7 @@ use tokio::time::Instant;
 
 use super::error::MatrixError;
 use super::tool;
-use super::way::CRD;
-use crate::takeover::OPERATOR_NAMESPACE;
+use crate::takeover::{CRD, OPERATOR_NAMESPACE};
 
 /// Namespace of OLM.
 const NAMESPACE: &str = "olm";

@@ -46,6 +46,8 @@ pub const NAME: &str = "policy-reports";
 pub const TARGET_NAMESPACE: &str = "policy-reports";
 /// Namespace of the operator, as in `manifests/install.yaml`.
 pub const OPERATOR_NAMESPACE: &str = "reports-server-system";
+/// The CRD of `ReportsServer`, as kubectl takes it.
+pub const CRD: &str = "crd/reportsservers.reports-server.io";
 /// Namespaces that the loaded reports are spread over.
 const TEAMS: usize = 20;
 /// Namespaces that the witness writes in.

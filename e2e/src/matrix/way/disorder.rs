@@ -4,11 +4,11 @@ use std::path::Path;
 
 use testcluster::Cluster;
 
-use super::{CRD, Way, is_rolled_out, namespace_is_gone};
+use super::{Way, is_rolled_out, namespace_is_gone};
 use crate::matrix::argocd;
 use crate::matrix::error::MatrixError;
 use crate::matrix::gitops::Tool;
-use crate::takeover::{NAME as SERVER, OPERATOR_NAMESPACE};
+use crate::takeover::{CRD, NAME as SERVER, OPERATOR_NAMESPACE};
 
 /// Longest time until an operator has given all reports back.
 const GIVEN_BACK: &str = "--timeout=10m";

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::error::MatrixError;
 use super::pages::{self, Passage, Reader};
 use super::{argocd, flux, olm};
-use crate::takeover::OPERATOR_NAMESPACE;
+use crate::takeover::{CRD, OPERATOR_NAMESPACE};
 
 /// Name of the chart, of its release, and of the operator's Deployment.
 const NAME: &str = "reports-server-operator";
@@ -259,8 +259,6 @@ async fn namespace_is_gone(cluster: &Cluster) -> Result<(), MatrixError> {
     Ok(())
 }
 
-/// The CRD of `ReportsServer`.
-pub(super) const CRD: &str = "crd/reportsservers.reports-server.io";
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest time until Kubernetes has collected what belonged to a `ReportsServer`.
