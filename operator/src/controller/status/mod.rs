@@ -77,11 +77,12 @@ pub fn compute(
     }
     let is_deleting = matches!(state, State::Deleting { .. });
     let goes = is_deleting || object.meta().deletion_timestamp.is_some();
-    match kept {
-        _ if !seen(groups) => {}
-        _ if goes => leaving(&mut conditions, kept.map(|(spec, _)| spec), groups),
-        Some((spec, _)) => migrated(&mut conditions, spec, groups),
-        None => {}
+    if seen(groups) {
+        match kept.map(|(spec, _)| spec) {
+            spec if goes => leaving(&mut conditions, spec, groups),
+            Some(spec) => migrated(&mut conditions, spec, groups),
+            None => {}
+        }
     }
     if let Some(refusal) = homeless(state) {
         let away = Finding::no(refusal.reason, refusal.message.clone());
@@ -147,18 +148,22 @@ fn migrated(conditions: &mut Conditions, spec: &Validated, groups: &[GroupStatus
         types::DATA_MIGRATED,
         components::data_migrated(apis, groups),
     );
-    conditions.set(types::ROLLBACK_AVAILABLE, components::rollback(groups));
-    let upgradeable = components::upgradeable(Some(spec), groups);
-    conditions.set(types::UPGRADEABLE, upgradeable);
+    offered(conditions, Some(spec), groups);
 }
 
 /// Sets the conditions of the groups of a server that goes: what spec.apis says of them is not aimed at
 /// any more.
 fn leaving(conditions: &mut Conditions, spec: Option<&Validated>, groups: &[GroupStatus]) {
     for type_ in [types::API_SERVICES_REGISTERED, types::DATA_MIGRATED] {
-        let finding = Finding::no(reasons::DELETING, summary::GIVEN_BACK);
+        let finding = Finding::no(reasons::DELETING, "the ReportsServer is being deleted");
         conditions.set(type_, finding);
     }
+    offered(conditions, spec, groups);
+}
+
+/// Sets the conditions of what a user may do while the groups are as they are: have them go back, or
+/// replace the operator.
+fn offered(conditions: &mut Conditions, spec: Option<&Validated>, groups: &[GroupStatus]) {
     conditions.set(types::ROLLBACK_AVAILABLE, components::rollback(groups));
     let upgradeable = components::upgradeable(spec, groups);
     conditions.set(types::UPGRADEABLE, upgradeable);

@@ -14,9 +14,6 @@ use crate::database::managed::Managed;
 use crate::grant;
 use crate::migration::GroupStatus;
 
-/// The words about groups whose server is being deleted.
-pub(super) const GIVEN_BACK: &str = "the API groups are given back to their CRDs";
-
 /// `Ready`, and `Reconciling` and `Stalled` where they are true (kstatus).
 pub(super) fn summarize(
     conditions: &mut Conditions,
@@ -37,8 +34,9 @@ pub(super) fn summarize(
             suspended(conditions, object, groups, unhealthy, *finishing)
         }
         (None, State::Deleting { .. }) => {
+            let message = "the API groups are given back to their CRDs".to_owned();
             let told = problem(groups).or_else(|| counted(groups));
-            Finding::no(reasons::DELETING, told.unwrap_or(GIVEN_BACK.to_owned()))
+            Finding::no(reasons::DELETING, told.unwrap_or(message))
         }
         (None, State::Failed { message, found, .. }) => {
             failed(conditions, object, groups, message, found.is_some())
