@@ -213,6 +213,7 @@ impl Attempt<'_> {
             self.there_again(harness).await?;
         }
         line.say("deleting the CRD");
+        way.leaves_crd_alone(&line.cluster).await?;
         self.while_asked(way::delete_crd(&line.cluster)).await?;
         self.there_again(harness).await
     }

@@ -96,14 +96,16 @@ pub async fn sync(cluster: &Cluster, parts: &Path, manifests: &Path) -> Result<(
     }
     let complete = "--for=jsonpath={.status.phase}=Complete";
     let wait = ["wait", "installplan", "--all", complete, TIMEOUT];
-    in_namespace(cluster, &wait).await?;
-    leaves_crd_alone(cluster).await
+    in_namespace(cluster, &wait).await
 }
 
 /// Waits until OLM does not write the CRD any more. It carries an `InstallPlan` out again while its own
 /// cache has an old phase, and takes the finalizer away each time by which a deletion of the CRD waits
 /// for each `ReportsServer`.
-async fn leaves_crd_alone(cluster: &Cluster) -> Result<(), MatrixError> {
+///
+/// # Errors
+/// If the CRD cannot be read.
+pub async fn leaves_crd_alone(cluster: &Cluster) -> Result<(), MatrixError> {
     let version = "--output=jsonpath={.metadata.resourceVersion}";
     let (mut last, mut since) = (String::new(), Instant::now());
     while last.is_empty() || since.elapsed() < QUIET {

@@ -140,6 +140,18 @@ impl Way {
         }
     }
 
+    /// Waits until the tool does not write the CRD any more, which OLM does for some time after an
+    /// installation.
+    ///
+    /// # Errors
+    /// If the CRD cannot be read.
+    pub async fn leaves_crd_alone(&self, cluster: &Cluster) -> Result<(), MatrixError> {
+        match self {
+            Self::Olm(_) => olm::leaves_crd_alone(cluster).await,
+            _ => Ok(()),
+        }
+    }
+
     /// Goes to the revision before: Helm by itself, the others by the manifests of that release, if
     /// there is another one.
     ///
