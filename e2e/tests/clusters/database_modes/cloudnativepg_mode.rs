@@ -42,10 +42,7 @@ async fn a_cluster_is_made_followed_and_referred_to() {
         told.iter().any(|words| message.contains(words)),
         "{message}"
     );
-    let made = cnpg::clusters(&subject.client, NAMESPACE)
-        .get(CLUSTER)
-        .await
-        .unwrap();
+    let made = subject.cluster_is_made(CLUSTER).await;
     assert_eq!(made.data["spec"]["instances"], 2);
     assert_eq!(made.data["spec"]["storage"]["size"], "2Gi");
     assert_eq!(made.data["spec"]["imageCatalogRef"]["major"], 17);

@@ -6,12 +6,13 @@ use crds::names::LABEL_TARGET;
 use crds::v1alpha1::ReportsServer;
 use crds::v1alpha1::conditions::DATABASE_READY;
 use crds::v1alpha1::status::DatabaseStatus;
+use e2e::cnpg;
 use e2e::operator::Operator;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::conditions;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, ResourceExt as _};
@@ -125,6 +126,15 @@ impl Subject {
         let good = reason == "DatabaseAvailable";
         assert_eq!(condition.status, if good { "True" } else { "False" });
         condition.message
+    }
+
+    /// Waits for the `Cluster` of this name, and returns it. The condition that tells of it may be of
+    /// an attempt before its kind was served.
+    pub async fn cluster_is_made(&self, name: &str) -> DynamicObject {
+        let exists = |cluster: Option<&DynamicObject>| cluster.is_some();
+        let made = await_condition(cnpg::clusters(&self.client, NAMESPACE), name, exists);
+        let made = tokio::time::timeout(LIMIT, made).await.unwrap();
+        made.unwrap().unwrap()
     }
 
     /// `status.database`.
