@@ -2,36 +2,20 @@
 //! depend on the server in it. Where it was forced, the deletion of the `ReportsServer` ends all the
 //! same, and the CRDs serve what etcd has.
 
-use std::time::Duration;
-
-use crate::common::{options, say};
+use super::ground::{Ground, LIMIT, PAUSE};
 use crds::v1alpha1::{ReportsServer, conditions, reasons};
-use e2e::takeover::{NAME, TARGET_NAMESPACE, Takeover};
-use e2e::witness::State;
+use e2e::takeover::{NAME, TARGET_NAMESPACE};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use kube::runtime::wait::{await_condition, conditions as reached};
-use testreports::Input;
 
-const LIMIT: Duration = Duration::from_mins(5);
-const PAUSE: Duration = Duration::from_millis(500);
-const REPORTS: usize = 100;
 /// Name of the admission policy in `manifests/install.yaml`.
 const GUARD: &str = "reports-server-target-namespaces";
 
-struct Ground {
-    line: Takeover,
-}
-
 impl Ground {
     fn namespaces(&self) -> Api<Namespace> {
-        Api::all(self.line.client.clone())
-    }
-
-    fn servers(&self) -> Api<ReportsServer> {
         Api::all(self.line.client.clone())
     }
 
@@ -59,17 +43,6 @@ impl Ground {
         tokio::time::timeout(LIMIT, known).await.unwrap();
     }
 
-    /// Deletes the `ReportsServer`, and waits until it is gone.
-    async fn delete_server(&self) {
-        let servers = self.servers();
-        let uid = servers.get(NAME).await.unwrap().metadata.uid.unwrap();
-        let params = DeleteParams::default();
-        servers.delete(NAME, &params).await.unwrap();
-        let gone = await_condition(servers, NAME, reached::is_deleted(&uid));
-        let gone = tokio::time::timeout(LIMIT, gone).await;
-        gone.expect("the finalizer is removed").unwrap();
-    }
-
     /// Waits until the namespace is gone.
     async fn namespace_gone(&self) {
         let namespaces = self.namespaces();
@@ -80,36 +53,6 @@ impl Ground {
         let gone = await_condition(namespaces, TARGET_NAMESPACE, reached::is_deleted(&uid));
         let gone = tokio::time::timeout(LIMIT, gone).await;
         gone.expect("the namespace is deleted").unwrap();
-    }
-
-    /// Returns whether no APIService leads to the server.
-    async fn is_served_by_crds(&self) -> bool {
-        let services: Api<APIService> = Api::all(self.line.client.clone());
-        let services = services.list(&ListParams::default()).await.unwrap();
-        let mut targets = services
-            .items
-            .into_iter()
-            .filter_map(|service| service.spec?.service?.namespace);
-        targets.all(|namespace| namespace != TARGET_NAMESPACE)
-    }
-
-    /// The contents of all reports, without what etcd gives anew to an object that it had no more;
-    /// nothing while they cannot be listed.
-    async fn contents(&self) -> Option<Vec<String>> {
-        let state = State::read(&self.line.client).await.ok()?;
-        let objects = state.0.iter();
-        let contents = objects.map(|(key, object)| format!("{key:?} {}", object.content));
-        Some(contents.collect())
-    }
-
-    /// Waits until clients are shown these contents.
-    async fn shows(&self, contents: &[String]) {
-        let shown = async {
-            while self.contents().await.as_deref() != Some(contents) {
-                tokio::time::sleep(PAUSE).await;
-            }
-        };
-        tokio::time::timeout(LIMIT, shown).await.unwrap();
     }
 }
 
@@ -125,14 +68,7 @@ fn says(server: &ReportsServer, type_: &str, is: &str, words: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_groups_depend_on_goes_after_them() {
-    let input = Input::Generated { seed: 23 };
-    let line = Takeover::prepare(options(input, REPORTS), say)
-        .await
-        .unwrap();
-    line.install_operator().await.unwrap();
-    line.apply().await.unwrap();
-    line.follow_to_ready(LIMIT).await.unwrap();
-    let ground = Ground { line };
+    let ground = Ground::prepare(23).await;
     Box::pin(its_deletion_is_refused_and_nobody_notices(&ground)).await;
     Box::pin(it_can_be_deleted_after_the_way_back(&ground)).await;
 
