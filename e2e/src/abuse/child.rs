@@ -30,6 +30,10 @@ pub enum Child {
     ClusterRoleBinding,
     /// Pods that may be away.
     PodDisruptionBudget,
+    /// The adaptation of the servers' number to their load.
+    HorizontalPodAutoscaler,
+    /// The times of backups.
+    CronJob,
     /// Connections that are allowed.
     NetworkPolicy,
     /// The registrations of the report APIs and of the control API.
@@ -61,7 +65,7 @@ impl Harm {
 
 impl Child {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Deployment,
         Self::StatefulSet,
         Self::Service,
@@ -72,6 +76,8 @@ impl Child {
         Self::RoleBinding,
         Self::ClusterRoleBinding,
         Self::PodDisruptionBudget,
+        Self::HorizontalPodAutoscaler,
+        Self::CronJob,
         Self::NetworkPolicy,
         Self::ApiService,
     ];
@@ -82,8 +88,8 @@ impl Child {
     pub fn usual(self) -> usize {
         match self {
             Self::Secret | Self::ConfigMap => 5,
-            Self::Service | Self::RoleBinding | Self::ApiService => 3,
-            Self::NetworkPolicy | Self::ClusterRoleBinding => 2,
+            Self::Service | Self::RoleBinding | Self::ApiService | Self::NetworkPolicy => 3,
+            Self::ClusterRoleBinding => 2,
             _ => 1,
         }
     }
@@ -102,6 +108,8 @@ impl Child {
             Self::RoleBinding => "RoleBinding",
             Self::ClusterRoleBinding => "ClusterRoleBinding",
             Self::PodDisruptionBudget => "PodDisruptionBudget",
+            Self::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
+            Self::CronJob => "CronJob",
             Self::NetworkPolicy => "NetworkPolicy",
             Self::ApiService => "APIService",
         }
@@ -110,6 +118,10 @@ impl Child {
     /// Returns the resource for dynamic clients.
     #[must_use]
     pub fn resource(self) -> ApiResource {
+        let version = match self {
+            Self::HorizontalPodAutoscaler => "v2",
+            _ => "v1",
+        };
         let (group, plural) = match self {
             Self::Deployment => ("apps", "deployments"),
             Self::StatefulSet => ("apps", "statefulsets"),
@@ -121,10 +133,12 @@ impl Child {
             Self::RoleBinding => ("rbac.authorization.k8s.io", "rolebindings"),
             Self::ClusterRoleBinding => ("rbac.authorization.k8s.io", "clusterrolebindings"),
             Self::PodDisruptionBudget => ("policy", "poddisruptionbudgets"),
+            Self::HorizontalPodAutoscaler => ("autoscaling", "horizontalpodautoscalers"),
+            Self::CronJob => ("batch", "cronjobs"),
             Self::NetworkPolicy => ("networking.k8s.io", "networkpolicies"),
             Self::ApiService => ("apiregistration.k8s.io", "apiservices"),
         };
-        let gvk = GroupVersionKind::gvk(group, "v1", self.kind());
+        let gvk = GroupVersionKind::gvk(group, version, self.kind());
         ApiResource::from_gvk_with_plural(&gvk, plural)
     }
 
@@ -162,17 +176,33 @@ impl Child {
         object
     }
 
+    /// Returns whether this is still done to `now`, which was `before`.
+    #[must_use]
+    pub fn is_harmed(self, harm: Harm, before: &Value, now: &Value) -> bool {
+        let patch = self.harmed(harm, before);
+        let has = |object: &Value| {
+            let mut patched = object.clone();
+            json_patch::merge(&mut patched, &patch);
+            patched == *object
+        };
+        has(now) && !has(before)
+    }
+
     fn emptied(self) -> Value {
         match self {
             Self::Deployment | Self::StatefulSet => json!({"spec": {"replicas": 0}}),
             Self::Service => json!({"spec": {"selector": {"abuse": "none"}}}),
             Self::ConfigMap | Self::Secret => json!({"data": null}),
-            Self::ServiceAccount => json!({"automountServiceAccountToken": false}),
+            Self::ServiceAccount => json!({"automountServiceAccountToken": null}),
             Self::Role => json!({"rules": []}),
             Self::RoleBinding | Self::ClusterRoleBinding => json!({"subjects": []}),
             Self::PodDisruptionBudget => {
                 json!({"spec": {"selector": {"matchLabels": {"abuse": "none"}}}})
             }
+            Self::HorizontalPodAutoscaler => {
+                json!({"spec": {"scaleTargetRef": {"name": "abused"}}})
+            }
+            Self::CronJob => json!({"spec": {"suspend": true}}),
             Self::NetworkPolicy => json!({"spec": {"ingress": [], "egress": []}}),
             Self::ApiService => json!({"spec": {"caBundle": null}}),
         }
@@ -188,7 +218,7 @@ impl Child {
             }
             Self::ConfigMap => every(object, NONSENSE[0]),
             Self::Secret => every(object, NONSENSE[1]),
-            Self::ServiceAccount => json!({"imagePullSecrets": [{"name": "abused"}]}),
+            Self::ServiceAccount => json!({"automountServiceAccountToken": true}),
             Self::Role => {
                 json!({"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]})
             }
@@ -197,6 +227,10 @@ impl Child {
             Self::PodDisruptionBudget => {
                 json!({"spec": {"minAvailable": null, "maxUnavailable": 0}})
             }
+            Self::HorizontalPodAutoscaler => {
+                json!({"spec": {"minReplicas": 1, "maxReplicas": 1}})
+            }
+            Self::CronJob => json!({"spec": {"schedule": "* * * * *"}}),
             Self::NetworkPolicy => {
                 json!({"spec": {"podSelector": {"matchLabels": {"abuse": "none"}}}})
             }
@@ -231,13 +265,26 @@ mod tests {
             "data": {"one": "1", "two": "2"},
             "spec": {"replicas": 2, "caBundle": "Y2E=", "ports": [{"port": 5432}],
                 "minAvailable": 1, "ingress": [{}], "service": {"name": "a"}},
-            "rules": [{}], "subjects": [{}],
+            "rules": [{}], "subjects": [{}], "automountServiceAccountToken": false,
         });
         for child in Child::ALL {
             for harm in Harm::ALL {
                 let mut harmed = object.clone();
                 json_patch::merge(&mut harmed, &child.harmed(harm, &object));
                 assert_ne!(harmed, object, "{child:?} {harm:?}");
+                assert!(
+                    child.is_harmed(harm, &object, &harmed),
+                    "{child:?} {harm:?}"
+                );
+                assert!(
+                    !child.is_harmed(harm, &object, &object),
+                    "{child:?} {harm:?}"
+                );
+                // What was so before is no harm.
+                assert!(
+                    !child.is_harmed(harm, &harmed, &harmed),
+                    "{child:?} {harm:?}"
+                );
             }
         }
     }

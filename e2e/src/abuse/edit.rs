@@ -6,11 +6,28 @@ use serde_json::{Value, json};
 use super::expect::Expect;
 use crate::takeover::GROUPS;
 
+/// Returns the members of the specification by which everything optional is there.
+#[must_use]
+pub fn optional() -> Value {
+    json!({
+        "server": {"replicas": null, "autoscaling": {"minReplicas": 2, "maxReplicas": 4}},
+        // A dump has tests of its own.
+        "database": {"backup": {"schedule": "0 0 29 2 *",
+            "destination": {"pvc": {"storage": {"size": "1Gi"}}}}},
+        "networkPolicy": {"enabled": true},
+        "monitoring": {"grafanaDashboard": true},
+    })
+}
+
 /// An edit that is valid. It is taken back when it was judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValidEdit {
-    /// Another number of servers.
-    Replicas,
+    /// More servers at least.
+    MoreReplicas,
+    /// A number of servers that nobody adapts.
+    FixedReplicas,
+    /// No backups.
+    BackupsOff,
     /// A log of more lines.
     LogLevel,
     /// No network policies.
@@ -41,8 +58,10 @@ pub enum ValidEdit {
 
 impl ValidEdit {
     /// Every edit.
-    pub const ALL: [Self; 14] = [
-        Self::Replicas,
+    pub const ALL: [Self; 16] = [
+        Self::MoreReplicas,
+        Self::FixedReplicas,
+        Self::BackupsOff,
         Self::LogLevel,
         Self::PoliciesOff,
         Self::DashboardOff,
@@ -62,7 +81,9 @@ impl ValidEdit {
     #[must_use]
     pub fn patch(self) -> Value {
         match self {
-            Self::Replicas => json!({"server": {"replicas": 3}}),
+            Self::MoreReplicas => json!({"server": {"autoscaling": {"minReplicas": 3}}}),
+            Self::FixedReplicas => json!({"server": {"autoscaling": null, "replicas": 1}}),
+            Self::BackupsOff => json!({"database": {"backup": null}}),
             Self::LogLevel => json!({"server": {"logging": {"level": "Debug"}}}),
             Self::PoliciesOff => json!({"networkPolicy": {"enabled": false}}),
             Self::DashboardOff => json!({"monitoring": {"grafanaDashboard": false}}),
@@ -105,8 +126,10 @@ mod tests {
 
     #[test]
     fn every_edit_is_one_of_the_specification_and_changes_it() {
-        let before = json!({"targetNamespace": "a", "apis": [
-            {"group": GROUPS[0], "owner": "Server"}, {"group": GROUPS[1], "owner": "Server"}]});
+        let mut before = json!({"targetNamespace": "a", "apis": [
+            {"group": GROUPS[0], "owner": "Server"}, {"group": GROUPS[1], "owner": "Server"}],
+            "database": {"mode": "Managed", "managed": {"storage": {"size": "2Gi"}}}});
+        json_patch::merge(&mut before, &optional());
         let read = |spec: &Value| serde_json::from_value::<ReportsServerSpec>(spec.clone());
         for edit in ValidEdit::ALL {
             let mut after = before.clone();

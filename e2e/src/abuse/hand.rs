@@ -14,6 +14,7 @@ use super::AbuseError;
 use super::action::{Action, Component, Manner, Pick};
 use super::child::{Child, Harm};
 use super::did::Did;
+use super::edit;
 use super::told::Told;
 use crate::request::RequestError;
 use crate::takeover::{NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, Takeover};
@@ -30,18 +31,18 @@ const PAUSE: Duration = Duration::from_millis(250);
 const TRIES: usize = 10;
 
 /// A child as it was before something was done to it.
-struct Original {
-    child: Child,
-    object: DynamicObject,
-    /// True when it was deleted. What is there instead is the operator's.
-    deleted: bool,
+pub(super) struct Original {
+    pub(super) child: Child,
+    pub(super) object: DynamicObject,
+    /// Absent when it was deleted. What is there instead is the operator's.
+    pub(super) harm: Option<Harm>,
 }
 
 /// The hands. See the module.
 pub struct Hand<'a> {
     line: &'a Takeover,
     spec: Option<ReportsServerSpec>,
-    originals: Vec<Original>,
+    pub(super) originals: Vec<Original>,
     closed: bool,
 }
 
@@ -52,9 +53,7 @@ pub struct Hand<'a> {
 /// If it does not get there.
 pub async fn prepare(line: &Takeover) -> Result<(), AbuseError> {
     line.follow_to_ready(LIMIT).await?;
-    let optional = json!({"networkPolicy": {"enabled": true},
-        "monitoring": {"grafanaDashboard": true}});
-    line.patch_spec(optional).await?;
+    line.patch_spec(edit::optional()).await?;
     Ok(line.prune(LIMIT).await?)
 }
 
@@ -131,7 +130,7 @@ impl<'a> Hand<'a> {
         Api::all(self.line.client.clone())
     }
 
-    fn children(&self, child: Child, namespace: Option<&str>) -> Api<DynamicObject> {
+    pub(super) fn children(&self, child: Child, namespace: Option<&str>) -> Api<DynamicObject> {
         let (client, resource) = (self.line.client.clone(), child.resource());
         match namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
@@ -196,9 +195,7 @@ impl<'a> Hand<'a> {
         let child = pick.0;
         let name = object.name_any();
         self.line.say(&format!("  {} {name}", child.kind()));
-        let whole = json!({"metadata": object.metadata, "data": object.data["data"],
-            "spec": object.data["spec"]});
-        let patch = Patch::Merge(child.harmed(harm, &whole));
+        let patch = Patch::Merge(child.harmed(harm, &json!(object)));
         let children = self.children(child, object.namespace().as_deref());
         let patched = children.patch(&name, &params(), &patch).await;
         let did = Did::of(patched, "change a child")?;
@@ -206,7 +203,7 @@ impl<'a> Hand<'a> {
             self.originals.push(Original {
                 child,
                 object,
-                deleted: false,
+                harm: Some(harm),
             });
         }
         Ok(did)
@@ -228,7 +225,7 @@ impl<'a> Hand<'a> {
                 self.originals.push(Original {
                     child,
                     object,
-                    deleted: true,
+                    harm: None,
                 });
                 did = Did::Done;
             }
@@ -326,7 +323,7 @@ impl<'a> Hand<'a> {
         let Original {
             child,
             object,
-            deleted,
+            harm,
         } = original;
         let name = object.name_any();
         let children = self.children(child, object.namespace().as_deref());
@@ -335,7 +332,7 @@ impl<'a> Hand<'a> {
         for _ in 0..TRIES {
             let found = children.get_opt(&name).await;
             let found = found.map_err(RequestError::of("read a child"))?;
-            if deleted && found.is_some() {
+            if harm.is_none() && found.is_some() {
                 return Ok(Did::Nothing);
             }
             did = if let Some(found) = found {

@@ -18,6 +18,7 @@ pub mod judge;
 mod outage;
 mod outcome;
 mod probe;
+mod repaired;
 mod run;
 mod seen;
 mod told;

@@ -29,7 +29,8 @@ pub struct Outcome {
     pub edits: u64,
     /// Conditions that said what was not so, or did not say what was.
     pub untrue_conditions: u64,
-    /// Actions after which clients were not served within a minute, and nobody said what to do.
+    /// Actions after which clients were not served within a minute, and nobody said what to do; or
+    /// which came to no end within four.
     pub stuck: u64,
     /// Actions after which a condition said what a person has to do, who did it.
     pub told: u64,
@@ -56,7 +57,7 @@ impl Outcome {
     pub fn count(&mut self, what: &str, end: &End) -> String {
         let (count, text) = match end {
             End::Fine => return "fine".to_owned(),
-            End::Busy => return "served, and busy".to_owned(),
+            End::Busy(what) => return format!("served, and busy: {what}"),
             End::Told(remedy) => {
                 self.told += 1;
                 return format!("told: {remedy}");
@@ -143,7 +144,8 @@ mod tests {
     #[test]
     fn only_what_is_untrue_lost_crashed_or_stuck_fails_a_run() {
         let mut outcome = Outcome::default();
-        for end in [End::Fine, End::Busy, End::Told("kubectl".to_owned())] {
+        let busy = End::Busy("a".to_owned());
+        for end in [End::Fine, busy, End::Told("kubectl".to_owned())] {
             outcome.count("a", &end);
         }
         outcome.outages_ms = vec![20_000];

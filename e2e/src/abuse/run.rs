@@ -34,7 +34,8 @@ const TRUE_AGAIN: Duration = Duration::from_secs(15);
 const QUIET: Duration = Duration::from_secs(4);
 /// Pause between two looks at the status.
 const LOOK: Duration = Duration::from_millis(500);
-/// For how long it is waited for a server that nobody has helped, so that the run can go on.
+/// For how long it is waited for a server that nobody has helped, so that the run can go on, and for
+/// an action that comes to no end.
 const RESCUE: Duration = Duration::from_mins(3);
 /// Examples of lost writes that are kept.
 const EXAMPLES: usize = 10;
@@ -151,14 +152,17 @@ impl Run<'_> {
                     }
                 }
             }
-            Did::Done => self.settle(&what, &expect).await?,
+            Did::Done => match self.settle(&what, &expect).await? {
+                End::Fine if expect == Expect::Served => self.repaired().await?,
+                end => end,
+            },
             Did::Stuck(why) => End::Stuck(why.clone()),
         };
         if did != Did::Nothing {
             self.outcome.edits += 1;
         }
         self.note(&what, &end, start);
-        let helped = action.is_taken_back() || !matches!(end, End::Fine | End::Busy);
+        let helped = action.is_taken_back() || !matches!(end, End::Fine | End::Busy(_));
         if helped {
             self.hand.take_back().await?;
             let end = self.settle(&what, &Expect::Served).await?;
@@ -193,12 +197,35 @@ impl Run<'_> {
     /// Waits until all is as expected, or the time is over; counts the conditions that have said what
     /// was not so for longer than they may.
     async fn settle(&mut self, what: &str, expect: &Expect) -> Result<End, AbuseError> {
-        let Settled { end, untrue } = self.settled(expect, SERVED).await?;
+        let Settled {
+            mut end,
+            mut untrue,
+        } = self.settled(expect, SERVED).await?;
+        if matches!(end, End::Busy(_)) {
+            let later = self.settled(expect, RESCUE).await?;
+            end = judge::endless(later.end);
+            untrue.extend(later.untrue);
+        }
         for text in &untrue {
             self.line().say(&format!("  untrue: {text}"));
         }
         self.outcome.contradicted(what, untrue);
         Ok(end)
+    }
+
+    /// Waits until the children are as they were before, which no condition tells of.
+    async fn repaired(&self) -> Result<End, AbuseError> {
+        let deadline = Instant::now() + SERVED;
+        loop {
+            let left = self.hand.unrepaired().await?;
+            if left.is_empty() {
+                return Ok(End::Fine);
+            }
+            if Instant::now() >= deadline {
+                return Ok(End::Stuck(format!("not repaired: {}", left.join(", "))));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     async fn settled(&self, expect: &Expect, limit: Duration) -> Result<Settled, AbuseError> {
@@ -262,7 +289,7 @@ impl Run<'_> {
     /// Waits longer than anybody should have to; without a server there is nothing to do wrong to.
     async fn rescue(&mut self, what: &str) -> Result<(), AbuseError> {
         let Settled { end, .. } = self.settled(&Expect::Served, RESCUE).await?;
-        if !matches!(end, End::Fine | End::Busy) {
+        if !matches!(end, End::Fine | End::Busy(_)) {
             self.outcome.stopped = Some(format!("nobody is served after: {what}"));
         }
         Ok(())

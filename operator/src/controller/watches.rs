@@ -1,7 +1,8 @@
-//! Watches on the children in a target namespace, so that drift is repaired when it happens.
+//! Watches on the children, so that drift is repaired when it happens.
 //!
-//! They are opened namespace by namespace, because the operator has rights on Secrets and the like
-//! only in the namespaces concerned; one watch over the whole cluster would need them everywhere.
+//! Those in target namespaces are opened namespace by namespace, because the operator has rights on
+//! Secrets and the like only in the namespaces concerned; one watch over the whole cluster would need
+//! them everywhere. What binds the server's account elsewhere is watched where it is.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
@@ -19,7 +20,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::{DeserializeGuard, PartialObjectMeta};
@@ -33,7 +34,7 @@ use tracing::debug;
 
 use crate::cert_manager;
 use crate::database::cloudnativepg;
-use crate::names::Names;
+use crate::names::{KUBE_SYSTEM, Names};
 
 /// The objects that a watch asks to be reconciled.
 pub type Trigger = ObjectRef<DeserializeGuard<ReportsServer>>;
@@ -154,6 +155,8 @@ fn children(client: &Client, namespace: &str, selector: &str) -> BoxStream<'stat
         changes::<ServiceAccount>(client, namespace, selector),
         changes::<Role>(client, namespace, selector),
         changes::<RoleBinding>(client, namespace, selector),
+        changes::<RoleBinding>(client, KUBE_SYSTEM, selector),
+        bindings_of_cluster(client, selector),
         changes::<PodDisruptionBudget>(client, namespace, selector),
         changes::<HorizontalPodAutoscaler>(client, namespace, selector),
         changes::<NetworkPolicy>(client, namespace, selector),
@@ -173,6 +176,13 @@ where
     let api = Api::<PartialObjectMeta<K>>::namespaced(client.clone(), namespace);
     let config = watcher::Config::default().labels(selector);
     told(watcher(api, config), K::kind(&()).into_owned())
+}
+
+/// One item for each change of a `ClusterRoleBinding`: without it, the server has no rights.
+fn bindings_of_cluster(client: &Client, selector: &str) -> BoxStream<'static, ()> {
+    let api = Api::<PartialObjectMeta<ClusterRoleBinding>>::all(client.clone());
+    let config = watcher::Config::default().labels(selector);
+    told(watcher(api, config), "ClusterRoleBinding".to_owned())
 }
 
 /// One item for each change of one object.

@@ -19,6 +19,8 @@ pub struct Reasoned {
 pub(super) const READ: &[&str] = &["get", "list", "watch"];
 /// Verbs of a server-side apply of an object that may not exist yet.
 const APPLY: &[&str] = &["create", "patch"];
+/// Verbs for what is applied, and put back when somebody changes it.
+const KEEP: &[&str] = &["list", "watch", "create", "patch"];
 /// Verbs on own objects: apply, watch, and remove what is no longer needed.
 const OWN: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
 
@@ -111,17 +113,18 @@ fn own_resources() -> Vec<Reasoned> {
 fn handed_out() -> Vec<Reasoned> {
     vec![
         rule(
-            "Binds the account of each server to the first two roles below.",
+            "Binds the account of each server to the first two roles below, and watches that it \
+             stays so.",
             "rbac.authorization.k8s.io",
             &["clusterrolebindings"],
-            APPLY,
+            KEEP,
         ),
         rule(
-            "Binds the server to the role below in kube-system, and the operator itself to its \
-             role in the target namespace.",
+            "Binds the server to the role below in kube-system, which is watched likewise, and the \
+             operator itself to its role in the target namespace.",
             "rbac.authorization.k8s.io",
             &["rolebindings"],
-            APPLY,
+            KEEP,
         ),
         named(
             rule(

@@ -19,8 +19,8 @@ use super::told::Told;
 pub enum End {
     /// As it has to be.
     Fine,
-    /// Clients are served, and something still goes on.
-    Busy,
+    /// Clients are served, and something still goes on, in words.
+    Busy(String),
     /// Not served, or not as asked for, and a condition says what a person has to do.
     Told(String),
     /// Conditions do not say what they have to.
@@ -135,7 +135,16 @@ pub fn late(expect: &Expect, told: &Told, seen: &Seen) -> End {
     match problem {
         Some(problem) => End::Stuck(format!("{problem}; {}", told.summary())),
         None if told.is(STALLED, "True") => End::Untrue(format!("no remedy: {why}")),
-        None => End::Busy,
+        None => End::Busy(told.summary()),
+    }
+}
+
+/// Returns how an action has ended that still goes on after a time that is enough for everything.
+#[must_use]
+pub fn endless(end: End) -> End {
+    match end {
+        End::Busy(what) => End::Stuck(format!("it comes to no end: {what}")),
+        other => other,
     }
 }
 

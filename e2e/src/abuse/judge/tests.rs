@@ -195,7 +195,10 @@ fn who_is_served_while_something_goes_on_is_neither() {
     let busy = with(well_told(), READY, "False", "being moved");
     let busy = with(busy, RECONCILING, "True", "");
     let end = late(&Expect::Served, &busy, &well_seen());
-    assert_eq!(end, End::Busy);
+    assert_eq!(end, End::Busy(busy.summary()));
+    let end = endless(end);
+    assert!(matches!(end, End::Stuck(_)), "{end:?}");
+    assert_eq!(endless(End::Fine), End::Fine);
     let stalled = with(busy, STALLED, "True", "somebody has done something");
     let end = late(&Expect::Served, &stalled, &well_seen());
     assert!(matches!(end, End::Untrue(_)), "{end:?}");

@@ -68,11 +68,15 @@ async fn a_volume_grows_and_servers_are_as_many_as_the_autoscaler_says() {
     let bounds = "jsonpath={.spec.minReplicas} {.spec.maxReplicas} {.spec.scaleTargetRef.name}";
     let told = kubectl(&["get", autoscaler, "-o", bounds]).await;
     assert_eq!(told, "2 4 subject-server");
-    kubectl(&["scale", "deployment/subject-server", "--replicas=3"]).await;
+    let server = "deployment/subject-server";
+    kubectl(&["scale", server, "--replicas=3"]).await;
     subject.apply_spec(spec("30Gi", 5)).await;
     let most = is(".spec.maxReplicas", "5");
     kubectl(&["wait", &most, autoscaler, "--timeout=60s"]).await;
     let count = "jsonpath={.spec.replicas}";
-    let count = kubectl(&["get", "deployment/subject-server", "-o", count]).await;
-    assert_eq!(count, "3");
+    assert_eq!(kubectl(&["get", server, "-o", count]).await, "3");
+    // But an autoscaler would leave it without pods for ever.
+    kubectl(&["scale", server, "--replicas=0"]).await;
+    let least = is(".spec.replicas", "2");
+    kubectl(&["wait", &least, server, "--timeout=60s"]).await;
 }

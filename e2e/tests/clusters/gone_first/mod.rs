@@ -1,4 +1,4 @@
-//! What a `ReportsServer` needs deleted before it, on a cluster with operator, server and a witness.
+//! Things that a `ReportsServer` needs, deleted before it, on a cluster with operator and server.
 
 mod crd;
 mod ground;

@@ -98,8 +98,9 @@ pub(super) fn of(
     })
 }
 
-/// Returns the number of pods of a Deployment, where the operator has set it. Whoever changes it
-/// takes the field from the operator.
+/// Returns the number of pods of a Deployment that is for the operator to set: the one that it has set
+/// itself, as whoever changes it takes the field from the operator; and 0, whoever has set that, as an
+/// autoscaler leaves a Deployment without pods as it is.
 fn own_replicas(deployment: &Deployment) -> Option<i32> {
     let own = |entry: &ManagedFieldsEntry| {
         let fields = entry.fields_v1.as_ref();
@@ -107,9 +108,9 @@ fn own_replicas(deployment: &Deployment) -> Option<i32> {
             && entry.operation.as_deref() == Some("Apply")
             && fields.is_some_and(|fields| fields.0.pointer("/f:spec/f:replicas").is_some())
     };
-    let entries = deployment.metadata.managed_fields.as_ref()?;
-    let spec = deployment.spec.as_ref().filter(|_| entries.iter().any(own));
-    spec?.replicas
+    let replicas = deployment.spec.as_ref()?.replicas?;
+    let mut entries = deployment.metadata.managed_fields.iter().flatten();
+    (replicas == 0 || entries.any(own)).then_some(replicas)
 }
 
 fn autoscaling(spec: AutoscalingSpec) -> Result<Autoscaling, Refusal> {
@@ -144,19 +145,21 @@ mod tests {
     use super::*;
 
     #[rstest]
-    #[case::the_operator(FIELD_MANAGER, "Apply", "f:replicas", Some(5))]
-    #[case::an_autoscaler("kube-controller-manager", "Update", "f:replicas", None)]
-    #[case::nobody(FIELD_MANAGER, "Apply", "f:paused", None)]
+    #[case::the_operator(FIELD_MANAGER, "Apply", "f:replicas", 5, Some(5))]
+    #[case::an_autoscaler("kube-controller-manager", "Update", "f:replicas", 5, None)]
+    #[case::nobody(FIELD_MANAGER, "Apply", "f:paused", 5, None)]
+    #[case::scaled_away("kubectl", "Update", "f:replicas", 0, Some(0))]
     fn the_number_of_pods_is_known_by_who_has_set_it(
         #[case] manager: &str,
         #[case] operation: &str,
         #[case] field: &str,
+        #[case] replicas: i32,
         #[case] expected: Option<i32>,
     ) {
         let deployment = serde_json::from_value(json!({
             "metadata": {"name": "a-server", "managedFields": [{"manager": manager,
                 "operation": operation, "fieldsV1": {"f:spec": {field: {}}}}]},
-            "spec": {"replicas": 5, "selector": {}, "template": {}},
+            "spec": {"replicas": replicas, "selector": {}, "template": {}},
         }));
         assert_eq!(own_replicas(&deployment.unwrap()), expected);
     }
