@@ -1,5 +1,7 @@
 //! Which field of a `ReportsServer` a child was refused for.
 
+use std::collections::BTreeSet;
+
 use crds::v1alpha1::reasons;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -27,6 +29,9 @@ const SERVER: [(&str, &str); 7] = [
     ("resources", "resources"),
     ("serviceAccountName", "serviceAccount"),
 ];
+
+/// Those that the pods of databases and backups have from `spec.server`, too.
+const SHARED: [&str; 3] = ["nodeSelector", "priorityClassName", "tolerations"];
 
 impl Error {
     /// Returns why a child can never be applied as it is, and what to change; nothing where trying
@@ -61,6 +66,10 @@ impl Error {
 /// Returns the field of the `ReportsServer`.
 fn field(kind: &str, name: &str, status: &Status) -> String {
     let is = |wanted: std::borrow::Cow<'static, str>| kind == wanted;
+    let of_server = is(Deployment::kind(&()));
+    if let Some(fields) = server_fields(status, |part| of_server || SHARED.contains(&part)) {
+        return fields;
+    }
     if is(HorizontalPodAutoscaler::kind(&())) {
         "spec.server.autoscaling".to_owned()
     } else if is(PodDisruptionBudget::kind(&())) {
@@ -81,8 +90,8 @@ fn field(kind: &str, name: &str, status: &Status) -> String {
         "spec.database.cloudNativePG.create".to_owned()
     } else if kind == cert_manager::resource().kind {
         "spec.tls.certManager".to_owned()
-    } else if is(Deployment::kind(&())) {
-        server_field(status)
+    } else if of_server {
+        "spec.server.podTemplate".to_owned()
     } else {
         "spec".to_owned()
     }
@@ -99,26 +108,22 @@ pub(super) fn volume_field(name: &str) -> &'static str {
     }
 }
 
-/// Returns the field that the pods of the server have what was refused from.
-fn server_field(status: &Status) -> String {
+/// Returns the fields of `spec.server` that pods have what was refused from, where `counts` says so of
+/// the part; nothing where there is none.
+fn server_fields(status: &Status, counts: impl Fn(&str) -> bool) -> Option<String> {
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    let found = causes.filter_map(|cause| {
-        let part = pod_part(&cause.field)?;
-        SERVER.iter().find(|(known, _)| *known == part)
+    let parts = causes.filter_map(|cause| pod_part(&cause.field));
+    let found = parts.filter(|part| counts(part)).filter_map(|part| {
+        let (_, field) = SERVER.into_iter().find(|(known, _)| *known == part)?;
+        Some(format!("spec.server.{field}"))
     });
-    let mut fields: Vec<String> = found
-        .map(|(_, field)| format!("spec.server.{field}"))
-        .collect();
-    fields.sort_unstable();
-    fields.dedup();
-    if fields.is_empty() {
-        fields.push("spec.server.podTemplate".to_owned());
-    }
-    fields.join(", ")
+    let found: BTreeSet<String> = found.collect();
+    (!found.is_empty()).then(|| Vec::from_iter(found).join(", "))
 }
 
-/// Returns the field of the pod, or of one of its containers, that a field of a Deployment lies in.
+/// Returns the field of the pod, or of one of its containers, that a field of a workload lies in.
 fn pod_part(field: &str) -> Option<&str> {
+    let field = field.strip_prefix("spec.jobTemplate.").unwrap_or(field);
     let pod = field.strip_prefix("spec.template.spec.")?;
     let part = match pod.strip_prefix("containers[") {
         Some(container) => container.split_once("].")?.1,
@@ -199,6 +204,24 @@ mod tests {
         "spec.database.backup.destination.pvc.storage"
     )]
     #[case("StatefulSet", "a-postgres", "spec.template", "spec.database.managed")]
+    #[case::database_where_the_server_runs(
+        "StatefulSet",
+        "a-postgres",
+        "spec.template.spec.tolerations[0].operator",
+        "spec.server.tolerations"
+    )]
+    #[case::memory_of_the_database(
+        "StatefulSet",
+        "a-postgres",
+        "spec.template.spec.containers[0].resources.limits[memory]",
+        "spec.database.managed"
+    )]
+    #[case::backup_where_the_server_runs(
+        "CronJob",
+        "a-postgres-backup",
+        "spec.jobTemplate.spec.template.spec.nodeSelector",
+        "spec.server.nodeSelector"
+    )]
     #[case(
         "Cluster",
         "a-postgres",
