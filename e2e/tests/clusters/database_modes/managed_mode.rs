@@ -79,4 +79,11 @@ async fn a_volume_grows_and_servers_are_as_many_as_the_autoscaler_says() {
     kubectl(&["scale", server, "--replicas=0"]).await;
     let least = is(".spec.replicas", "2");
     kubectl(&["wait", &least, server, "--timeout=60s"]).await;
+
+    // Both bounds at once would be refused.
+    let budget = "pdb/subject-server";
+    let other = r#"{"spec": {"minAvailable": null, "maxUnavailable": 0}}"#;
+    kubectl(&["patch", budget, "--type=merge", "--patch", other]).await;
+    let bound = is(".spec.minAvailable", "1");
+    kubectl(&["wait", &bound, budget, "--timeout=60s"]).await;
 }

@@ -84,6 +84,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns whether the kube-apiserver refuses an object as it would be.
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        matches!(self, Self::Apply { source: kube::Error::Api(status), .. } if status.code == 422)
+    }
+
     /// Returns whether a webhook that has to admit the object did not answer.
     #[must_use]
     pub fn is_unanswered_webhook(&self) -> bool {

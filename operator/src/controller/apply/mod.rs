@@ -1,6 +1,7 @@
 //! Step 5 of a reconciliation: server-side apply of every child, and removal of what is no child
 //! any more.
 
+mod budget;
 mod certificate;
 mod child;
 mod cluster;
@@ -153,7 +154,7 @@ pub async fn apply(client: &Client, children: Box<Children>) -> Result<Box<Appli
     };
     one(&inside(client, &service), &service).await?;
     let deployment = one(&inside(client, &deployment), &deployment).await?;
-    maybe(client, disruption_budget.as_ref()).await?;
+    budget::apply(client, disruption_budget.as_ref(), &forced()).await?;
     maybe(client, autoscaler.as_ref()).await?;
     maybe(client, dashboard.as_ref()).await?;
     let control_api = one(&Api::all(client.clone()), &control_api).await?;

@@ -5,7 +5,7 @@ use kube::Client;
 
 use super::child::{NamespacedChild, forced, inside, patch, refuse_foreign};
 use super::error::Error;
-use super::{certificate, cluster, monitoring, volume};
+use super::{budget, certificate, cluster, monitoring, volume};
 use crate::controller::build::Children;
 
 /// Looks whether any child is somebody else's, and tries those that follow fields of the
@@ -50,9 +50,8 @@ pub async fn probe(client: &Client, children: &Children) -> Result<(), Error> {
         one(client, policy).await?;
     }
     one(client, &children.deployment).await?;
-    if let Some(budget) = &children.disruption_budget {
-        one(client, budget).await?;
-    }
+    let budget = children.disruption_budget.as_ref();
+    budget::apply(client, budget, &forced().dry_run()).await?;
     if let Some(autoscaler) = &children.autoscaler {
         one(client, autoscaler).await?;
     }
