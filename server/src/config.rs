@@ -51,14 +51,13 @@ pub struct Config {
         requires = "cluster_identity"
     )]
     pub database_dir: Option<PathBuf>,
-    /// Directory that names the PostgreSQL to which the reports of --database are moved: the
-    /// parameters of the connection, and beside them `cluster-identity`. Checked regularly; nothing
-    /// is moved while it is empty.
-    #[arg(
-        long,
-        env = "REPORTS_SERVER_MOVE_DATABASE_DIR",
-        conflicts_with = "database_dir"
-    )]
+    /// Directory that names the PostgreSQL to which the reports are moved from --database, or from
+    /// the one of --database-dir: the parameters of the connection, and beside them
+    /// `cluster-identity`. Checked regularly; nothing is moved while it is empty. Servers that share
+    /// a database must all have it.
+    // An operator may run servers of the release before. Those refuse the option beside
+    // --database-dir, also by its variable of then, so the variable is another one.
+    #[arg(long, env = "REPORTS_SERVER_MOVE_DIR")]
     pub move_database_dir: Option<PathBuf>,
     /// Directory for copies of --database, which `reports-server backup make` asks for: it needs
     /// room for one. Without it there are no copies.
@@ -192,7 +191,10 @@ impl Config {
         options.cluster_name.clone_from(&self.cluster_name);
         options.cluster_uid.clone_from(&self.cluster_uid);
         options.max_connections = self.database_max_connections;
-        Database::Postgres(options)
+        match &self.move_database_dir {
+            Some(directory) => Database::Movable(MoveOptions::between(options, directory)),
+            None => Database::Postgres(options),
+        }
     }
 
     /// Returns the collector of traces, and what it gets.
@@ -285,6 +287,20 @@ mod tests {
         ]);
         assert_eq!(given.rate_per_million, 1_000_000);
         assert_eq!(given.ca, Some(PathBuf::from("/ca.crt")));
+    }
+
+    #[rstest]
+    #[case(&["--database=/f"], "Sqlite(\"/f\")")]
+    #[case(&["--database=/f", "--move-database-dir=/m"], "from: File(\"/f\")")]
+    #[case(&["--database-dir=/d", "--cluster-identity=c"], "Postgres(PostgresOptions")]
+    #[case(
+        &["--database-dir=/d", "--cluster-identity=c", "--move-database-dir=/m"],
+        "from: Postgres(PostgresOptions"
+    )]
+    fn any_database_can_be_moved(#[case] more: &[&str], #[case] expected: &str) {
+        let arguments: Vec<&str> = ["--groups=g.io"].iter().chain(more).copied().collect();
+        let database = format!("{:?}", parse(&arguments).unwrap().store_database());
+        assert!(database.contains(expected), "{database}");
     }
 
     #[rstest]

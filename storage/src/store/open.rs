@@ -32,7 +32,8 @@ impl Store {
             Database::Sqlite(path) => Arc::new(Sqlite::open_in_use(path).await?.not_moved().await?),
             Database::Postgres(options) => Arc::new(Postgres::open(options).await?),
             Database::Movable(options_of_move) => {
-                let (engine, mover, progress) = moving::open(options_of_move).await?;
+                let (engine, mover, progress) =
+                    moving::open(options_of_move, &options.etcd).await?;
                 let store = Self::begin(engine, options, Some(progress)).await?;
                 if let Some(mover) = mover {
                     mover.start(store.downgrade(), store.inner.stop.clone());

@@ -184,17 +184,17 @@ pub(super) static CHANGES: Symptom = Symptom {
             reasons::MOVE_REFUSED,
             &[Seen::False(DATABASE_MOVED)],
             "Use a database that is empty of this cluster, or make it one, as the message says; or \
-             set `database.mode: Embedded` again.",
+             set `spec.database` back.",
         ),
         Advice::new(
             reasons::MOVE_GIVEN_UP,
             &[Seen::False(DATABASE_MOVED)],
-            "Nothing: the reports stay in the embedded database.",
+            "Nothing: the reports stay where they are.",
         ),
         Advice::new(
             reasons::MOVED,
             &[Seen::True(DATABASE_MOVED)],
-            "Delete the volume that the message names when you no longer want it.",
+            "Delete what the message names, the volume of before, when you no longer want it.",
         ),
         Advice::new(
             reasons::UPGRADE_CHECKING,

@@ -128,21 +128,20 @@ fn volumes(spec: &Validated) -> Vec<Volume> {
     let mut volumes = vec![
         storage::volume(spec, database_mount(spec).0),
         certificate(spec),
-    ];
-    if let Backend::Pod(_) = spec.backend() {
         // Mounted from the start: where to move to arrives without a new pod.
-        volumes.push(moving::volume(MOVE_VOLUME, spec.names.database_move()));
-    }
+        moving::volume(MOVE_VOLUME, spec.names.database_move()),
+    ];
     volumes.extend(copied(spec).then(copies));
     volumes.extend(collector::volume(spec));
     volumes
 }
 
 fn mounts(spec: &Validated) -> Vec<VolumeMount> {
-    let mut mounts = vec![database(spec), mount(CERT_VOLUME, CERT_DIR, true)];
-    if let Backend::Pod(_) = spec.backend() {
-        mounts.push(mount(MOVE_VOLUME, moving::DIRECTORY, true));
-    }
+    let mut mounts = vec![
+        database(spec),
+        mount(CERT_VOLUME, CERT_DIR, true),
+        mount(MOVE_VOLUME, moving::DIRECTORY, true),
+    ];
     mounts.extend(copied(spec).then(|| mount(COPIES_VOLUME, embedded::COPIES, false)));
     let ca = collector::volume(spec);
     mounts.extend(ca.map(|_| mount(collector::CA_VOLUME, collector::CA_DIR, true)));
@@ -155,7 +154,7 @@ fn container(spec: &Validated) -> Container {
         image: Some(spec.pod.image.clone()),
         image_pull_policy: Some(spec.pod.pull_policy.as_str().to_owned()),
         args: Some(args(spec)),
-        env: environment(spec),
+        env: Some(environment(spec)),
         ports: Some(vec![ContainerPort {
             name: Some(PORT_NAME.to_owned()),
             container_port: CONTAINER_PORT,
@@ -244,15 +243,16 @@ fn copied(spec: &Validated) -> bool {
 
 /// The root file system is read-only, and SQLite puts the journals of large statements into
 /// temporary files: without a place for them it fails with "disk I/O error" (6410).
-fn environment(spec: &Validated) -> Option<Vec<EnvVar>> {
-    let Backend::Pod(_) = spec.backend() else {
-        return None;
+fn environment(spec: &Validated) -> Vec<EnvVar> {
+    let (name, value) = match spec.backend() {
+        Backend::Pod(_) => ("SQLITE_TMPDIR", DATA_DIR),
+        Backend::Postgres(_) => (moving::VARIABLE, moving::DIRECTORY),
     };
-    Some(vec![EnvVar {
-        name: "SQLITE_TMPDIR".to_owned(),
-        value: Some(DATA_DIR.to_owned()),
+    vec![EnvVar {
+        name: name.to_owned(),
+        value: Some(value.to_owned()),
         ..EnvVar::default()
-    }])
+    }]
 }
 
 /// Returns the volume with the database, or with what leads to it: name, path, whether it is only read.

@@ -77,7 +77,7 @@ pub struct Children {
     pub embedded: Option<embedded::Children>,
     /// The place of PostgreSQL.
     pub connection: Option<ConfigMap>,
-    /// The place to which an embedded server is to move its reports.
+    /// The place to which the server is to move the reports.
     pub database_move: Option<Secret>,
     /// Volume of the embedded database; none where it is ephemeral.
     pub data: Option<PersistentVolumeClaim>,

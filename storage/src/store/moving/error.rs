@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::store::OpenError;
 use crate::store::engine::EngineError;
+use crate::store::{OpenError, StoreError};
 
-/// The reason why an attempt failed. SQLite goes on in each case.
+/// The reason why an attempt failed. The database that is moved goes on in each case.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::store) enum MoveError {
     /// The content of the directory cannot be used.
@@ -27,6 +27,26 @@ pub(in crate::store) enum MoveError {
     /// An API group is being switched, and its requests are held already.
     #[error("{0} is held for its switch; the move goes on after it")]
     Held(String),
+    /// Another server has begun the move anew, or it was given up.
+    #[error("another server goes on with the move")]
+    TakenOver,
+    /// The order was carried out already: a failover of the database that was moved has lost the mark.
+    #[error("the reports are in the other database already, since a moment that this one has lost")]
+    Opened(i64),
+    /// The other database has lost a part of the copy before it was opened.
+    #[error("the other database has lost a part of the copy; the reports are where they were")]
+    TakenBack,
+    /// The mark of the move may be set, or come to be.
+    #[error("it is not known yet whether the reports have moved: {0}")]
+    Unknown(EngineError),
+    /// Other servers could not follow.
+    #[error(
+        "{0} other servers have not read the order yet; the kubelet brings it within two minutes"
+    )]
+    Unaware(i64),
+    /// The committer did not take the order.
+    #[error("{0}")]
+    Order(#[from] StoreError),
     /// The last step would have made writes wait for too long.
     #[error("the last step took more than {} s; writes went on without it", .0.as_secs_f32())]
     Late(Duration),
@@ -44,6 +64,15 @@ impl MoveError {
         match differences {
             [] => Ok(()),
             some => Err(Self::Differs(some.join(", "))),
+        }
+    }
+
+    /// Returns whether the copy is good for another last step.
+    pub(super) fn keeps_copy(&self) -> bool {
+        match self {
+            Self::Held(_) | Self::Unaware(_) | Self::Order(_) | Self::Late(_) => true,
+            Self::Engine(error) => matches!(error, EngineError::Postgres(_)),
+            _ => false,
         }
     }
 

@@ -114,6 +114,28 @@ impl Sqlite {
     }
 }
 
+impl Sqlite {
+    /// Has the reports count here again that have moved away by an attempt. The database that they
+    /// were moved to may have been in use, so every history begins anew, above etcd's `revision`.
+    /// Returns false where no attempt of this number has moved them.
+    pub async fn take_back(&self, attempt: i64, revision: u64) -> Result<bool, EngineError> {
+        let mut tx = self.writer.begin().await?;
+        let moved = sqlx::query(
+            "UPDATE moves SET seq = NULL, moved_at = NULL WHERE attempt = ? AND seq IS NOT NULL",
+        )
+        .bind(attempt)
+        .execute(&mut *tx)
+        .await?;
+        if moved.rows_affected() == 0 {
+            return Ok(false);
+        }
+        tx.position.counter = tx.position.counter.max(revision) + MARGIN;
+        begin_histories(&mut tx).await?;
+        tx.commit(()).await?;
+        Ok(true)
+    }
+}
+
 /// Begins the history of every resource that was served anew, at the counter.
 async fn begin_histories(tx: &mut Tx) -> Result<(), EngineError> {
     let counter = db(tx.position.counter);
