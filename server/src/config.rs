@@ -59,6 +59,16 @@ pub struct Config {
     // --database-dir, also by its variable of then, so the variable is another one.
     #[arg(long, env = "REPORTS_SERVER_MOVE_DIR")]
     pub move_database_dir: Option<PathBuf>,
+    /// SQLite file to which the reports of the PostgreSQL of --database-dir can be moved, where a file
+    /// `to-file` in --move-database-dir asks for it: no other server may be on that database then.
+    // As --move-database-dir, its variable is none of the release before.
+    #[arg(
+        long,
+        env = "REPORTS_SERVER_MOVE_FILE",
+        conflicts_with = "database",
+        requires = "move_database_dir"
+    )]
+    pub move_database_file: Option<PathBuf>,
     /// Directory for copies of --database, which `reports-server backup make` asks for: it needs
     /// room for one. Without it there are no copies.
     #[arg(long, env = "REPORTS_SERVER_COPY_DIR", conflicts_with = "database_dir")]
@@ -192,7 +202,10 @@ impl Config {
         options.cluster_uid.clone_from(&self.cluster_uid);
         options.max_connections = self.database_max_connections;
         match &self.move_database_dir {
-            Some(directory) => Database::Movable(MoveOptions::between(options, directory)),
+            Some(directory) => Database::Movable(MoveOptions {
+                file: self.move_database_file.clone(),
+                ..MoveOptions::between(options, directory)
+            }),
             None => Database::Postgres(options),
         }
     }
@@ -297,6 +310,11 @@ mod tests {
         &["--database-dir=/d", "--cluster-identity=c", "--move-database-dir=/m"],
         "from: Postgres(PostgresOptions"
     )]
+    #[case(
+        &["--database-dir=/d", "--cluster-identity=c", "--move-database-dir=/m",
+          "--move-database-file=/f"],
+        "file: Some(\"/f\")"
+    )]
     fn any_database_can_be_moved(#[case] more: &[&str], #[case] expected: &str) {
         let arguments: Vec<&str> = ["--groups=g.io"].iter().chain(more).copied().collect();
         let database = format!("{:?}", parse(&arguments).unwrap().store_database());
@@ -313,6 +331,10 @@ mod tests {
     #[case(
         &["--groups=g.io", "--database-dir=/d", "--database=f", "--cluster-identity=c"],
         "cannot be used with"
+    )]
+    #[case(
+        &["--groups=g.io", "--database-dir=/d", "--cluster-identity=c", "--move-database-file=/f"],
+        "--move-database-dir"
     )]
     #[case(&["--groups", "g.io", "--database-max-connections", "2"], "at least 5")]
     #[case(&["--groups", "g.io", "--log-format", "xml"], "possible values: json, text")]

@@ -218,14 +218,17 @@ async fn serve(
 }
 
 /// Returns the time that clients have to go elsewhere. An embedded server has nowhere to send them,
-/// unless its reports have moved: then others serve them, and are about to take its place.
+/// unless its reports have moved: then others serve them, and are about to take its place. One that
+/// has moved them into its own file is embedded from then on.
 fn shutdown_delay(config: &Config, store: &Store) -> Duration {
-    let embedded = config.database_dir.is_none() && config.move_database_dir.is_some();
-    let moved = embedded && store.database().engine == DatabaseEngine::Postgres;
-    if moved {
-        config.shutdown_delay.max(MOVED_SHUTDOWN_DELAY)
-    } else {
-        config.shutdown_delay
+    let can_move = config.move_database_dir.is_some();
+    let (began_embedded, engine) = (config.database_dir.is_none(), store.database().engine);
+    match engine {
+        DatabaseEngine::Postgres if began_embedded && can_move => {
+            config.shutdown_delay.max(MOVED_SHUTDOWN_DELAY)
+        }
+        DatabaseEngine::Sqlite if !began_embedded => Duration::ZERO,
+        DatabaseEngine::Postgres | DatabaseEngine::Sqlite => config.shutdown_delay,
     }
 }
 

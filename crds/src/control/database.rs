@@ -11,7 +11,8 @@ pub const HISTORY_FILE: &str = "history";
 /// Files of the directory that tells a server where to move its reports. They are beside
 /// the parameters of the connection (see the crate `database`).
 pub mod move_file {
-    /// Identity of the cluster in the other database. Where it is absent, nothing is moved.
+    /// Identity of the cluster in the other database. Where it is absent, and [`TO_FILE`] too, nothing
+    /// is moved.
     pub const CLUSTER_IDENTITY: &str = "cluster-identity";
     /// Name of the cluster for people.
     pub const CLUSTER_NAME: &str = "cluster-name";
@@ -23,6 +24,9 @@ pub mod move_file {
     /// A name that tells the order from every other one: servers that share the database that is
     /// moved know by it which of them have read the order, and which one was given up.
     pub const ORDER: &str = "order";
+    /// The order to move the reports to the server's own file. Where it is present, there is no other
+    /// database, and only a server that has such a file carries the order out.
+    pub const TO_FILE: &str = "to-file";
     /// The order to give the move up. Where it is present, the move ends, unless it is done.
     pub const GIVE_UP: &str = "give-up";
 }
@@ -77,6 +81,9 @@ pub struct DatabaseStatus {
     /// True if the server follows an order to move the reports to another database.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub can_move: bool,
+    /// True if it also follows an order to move them to a file of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_move_to_file: bool,
     /// The move to another database, where one is asked for or was made.
     #[serde(default, rename = "move", skip_serializing_if = "Option::is_none")]
     pub move_: Option<DatabaseMove>,

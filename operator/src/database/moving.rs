@@ -284,6 +284,7 @@ mod tests {
             history: None,
             elsewhere: None,
             can_move: true,
+            can_move_to_file: true,
             engine,
             sequence: 1,
             resource_version: "1".to_owned(),

@@ -121,6 +121,21 @@ pub enum OpenError {
          one, or start the server with --move-database-dir as before"
     )]
     MovedAway(String),
+    /// The database's content was moved to a file of a server.
+    #[error(
+        "the reports were moved from this database to the volume of one server; start that server \
+         with --database, and no other one"
+    )]
+    MovedToFile,
+    /// The reports were moved to a file, which is not there.
+    #[error(
+        "the reports were moved to {path}, and no file there is the one: bring the volume back that \
+         has it, or restore a backup"
+    )]
+    FileGone {
+        /// The file.
+        path: String,
+    },
     /// The reports were moved to a database, and this is another one.
     #[error(
         "the reports of cluster {0} were moved to another database than the one that is named now; \

@@ -60,6 +60,8 @@ pub(super) struct Inner {
     pub(super) stop: CancellationToken,
     /// The progress of the move to another database, where it can be moved.
     pub(super) moving: Option<watch::Receiver<Progress>>,
+    /// True where the reports can be moved to a file of this server.
+    pub(super) has_file: bool,
 }
 
 impl Store {
@@ -230,6 +232,7 @@ impl Store {
             history: self.engine().history(),
             elsewhere: self.engine().elsewhere(),
             can_move,
+            can_move_to_file: can_move && self.inner.has_file,
             move_: progress.map(|state| state.describe()),
         }
     }

@@ -63,6 +63,10 @@ impl Store {
                 .begin_anew(revision.map_err(OpenError::Revision)?)
                 .await?;
         }
+        let has_file = match &options.database {
+            Database::Movable(options) => options.file.is_some(),
+            Database::Sqlite(_) | Database::Postgres(_) => false,
+        };
         let shared = Arc::new(Shared {
             applied: AtomicU64::new(0),
             commits: watch::Sender::new(Position::default()),
@@ -98,6 +102,7 @@ impl Store {
             committer,
             stop,
             moving,
+            has_file,
         };
         let store = Self {
             inner: Arc::new(inner),

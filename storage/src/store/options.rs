@@ -71,7 +71,7 @@ impl fmt::Debug for StoreOptions {
 pub enum Database {
     /// A file, made if it does not exist, in a directory that exists. For one server.
     Sqlite(PathBuf),
-    /// A database that can be moved to PostgreSQL while it is served.
+    /// A database that can be moved to another one while it is served.
     Movable(MoveOptions),
     /// A PostgreSQL database, for any number of servers and clusters.
     Postgres(PostgresOptions),

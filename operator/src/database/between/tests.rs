@@ -44,6 +44,7 @@ fn server(history: &str, phase: Option<MovePhase>) -> control::DatabaseStatus {
         history: Some(history.to_owned()),
         elsewhere: None,
         can_move: true,
+        can_move_to_file: true,
         engine: control::DatabaseEngine::Postgres,
         sequence: 1,
         resource_version: "1".to_owned(),

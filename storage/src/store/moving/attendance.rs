@@ -40,6 +40,9 @@ impl Attendance {
         let Some(history) = self.movable.first_history() else {
             return Ok(false);
         };
+        if request.to_file {
+            return Ok(false);
+        }
         let last = self.reached().clone();
         if let Some((_, there)) = last.filter(|(known, _)| known == request) {
             return Ok(there);

@@ -15,10 +15,10 @@ use tokio::sync::watch;
 use super::engine::{Movable, Watched};
 use super::rows::{LogRows, ObjectRow, RowKey};
 use super::source::SourceSnapshot;
+use super::target::{Fingerprint, Target};
 use super::{MoveError, MoveState, Progress};
 use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord};
 use crate::store::engine::corrupt;
-use crate::store::postgres::moving::{Filling, Fingerprint};
 
 /// Objects that are copied or compared at a time; fewer where they are large.
 const OBJECTS: usize = 250;
@@ -34,7 +34,7 @@ const NOTES: u32 = 10;
 /// See the module's documentation.
 pub(super) struct Copier {
     pub movable: Arc<Movable>,
-    pub target: Filling,
+    pub target: Box<dyn Target>,
     progress: Arc<watch::Sender<Progress>>,
     /// The change up to which all are copied.
     copied: u64,
@@ -66,7 +66,7 @@ impl Copier {
     /// `lease`. The change up to which all are copied is also in `published`.
     pub fn new(
         movable: Arc<Movable>,
-        target: Filling,
+        target: Box<dyn Target>,
         progress: Arc<watch::Sender<Progress>>,
         order: String,
         lease: Duration,
@@ -142,7 +142,6 @@ impl Copier {
             if self.movable.source().departure().await?.is_some() {
                 return Ok(());
             }
-            self.target.clear(0).await?;
             self.target.abandon().await
         };
         if let Err(error) = left.await {
@@ -160,12 +159,25 @@ impl Copier {
         Arc::clone(&self.published)
     }
 
-    /// Returns what tells the order from others.
-    pub fn order(&self) -> &str {
-        &self.order
+    /// Returns the order that this server can follow where another one carries it out; empty for none.
+    pub fn followed(&self) -> &str {
+        if self.target.is_shared() {
+            &self.order
+        } else {
+            ""
+        }
     }
 
-    /// Returns the number of other servers that could not follow yet.
+    /// Returns the error that so many other servers could not follow.
+    pub fn not_yet(&self, others: i64) -> MoveError {
+        if self.target.is_shared() {
+            MoveError::Unaware(others)
+        } else {
+            MoveError::Others(others)
+        }
+    }
+
+    /// Returns the number of other servers that could not follow yet: of all, where nobody can.
     pub async fn unaware(&self) -> Result<i64, MoveError> {
         let source = self.movable.source();
         Ok(source.unaware(&self.order).await?)
@@ -283,11 +295,15 @@ impl Copier {
     async fn page(&mut self, snapshot: &mut Snapshot, position: Position) -> Result<(), MoveError> {
         self.renew().await?;
         let log = snapshot.log(self.copied, CHANGES).await?;
-        let Some(last) = log.last() else {
-            let what = format!("change {}", position.seq);
-            return Err(corrupt(&what, "is not in the log").into());
+        let last = match log.last() {
+            Some(last) => last.cast_unsigned(),
+            // A file to which a PostgreSQL was moved goes on behind commits without changes.
+            None if !self.movable.source().is_shared() => position.seq,
+            None => {
+                let what = format!("change {}", position.seq);
+                return Err(corrupt(&what, "is not in the log").into());
+            }
         };
-        let last = last.cast_unsigned();
         let base = self.base;
         let keys = log
             .changes

@@ -1,8 +1,7 @@
-//! The engine of a server whose database can be moved: the source until the move is done, another
-//! PostgreSQL from then on. The layers above it do not notice which.
+//! The engine of a server whose database can be moved: the source until the move is done, the other
+//! database from then on. The layers above it do not notice which.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,14 +10,12 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::arrival::arrive;
+use super::arrival::{Arrived, Ways};
 use super::renumbered::{Numbers, Renumbered};
-use super::request::MoveRequest;
 use super::rows::{Departure, RowKey};
 use super::source::Source;
 use crate::model::ResourceId;
 use crate::store::engine::{Engine, EngineError, corrupt};
-use crate::store::postgres::Postgres;
 use crate::store::{Etcd, OpenError};
 
 /// Longest time to note in the database that was moved that the other one is in use.
@@ -30,8 +27,8 @@ pub(crate) struct Movable {
     pub(super) first: Arc<dyn Engine>,
     /// The same database, as the mover sees it.
     pub(super) source: Arc<dyn Source>,
-    /// The directory that names the database to move to.
-    directory: PathBuf,
+    /// The ways to the other database.
+    ways: Ways,
     /// The engine in force.
     pub(super) present: ArcSwap<Present>,
     /// The cluster's etcd, whose revision the counter follows.
@@ -67,12 +64,12 @@ pub(super) struct Watched {
 }
 
 impl Movable {
-    /// Returns an engine that begins with `engine`, which `source` is the other side of. Files in
-    /// `directory` name the database to move to.
+    /// Returns an engine that begins with `engine`, which `source` is the other side of, and can be
+    /// moved by `ways`.
     pub fn new(
         engine: Arc<dyn Engine>,
         source: Arc<dyn Source>,
-        directory: PathBuf,
+        ways: Ways,
         etcd: Arc<dyn Etcd>,
     ) -> Self {
         Self {
@@ -82,7 +79,7 @@ impl Movable {
             present: ArcSwap::from_pointee(Present::Source(Arc::clone(&engine))),
             first: engine,
             source,
-            directory,
+            ways,
             going: tokio::sync::Mutex::default(),
             over: watch::Sender::new(None),
             ordered: AtomicBool::new(false),
@@ -194,12 +191,9 @@ impl Movable {
             return Ok(false);
         };
         self.behind().get_or_insert_with(Instant::now);
-        let marker = &departure.marker;
-        let request = MoveRequest::read(&self.directory).unwrap_or_default();
-        let options = request.options(&self.directory, &marker.identity);
-        match Box::pin(arrive(&options, &departure, &*self.etcd)).await {
-            Ok(engine) => {
-                self.put(engine, &departure);
+        match Box::pin(self.ways.follow(&departure, &*self.etcd)).await {
+            Ok(arrived) => {
+                self.put(&arrived, &departure);
                 // Writes may wait for this, so not for long: it tells only what is old there.
                 if timeout(NOTED, self.source.arrived(&departure))
                     .await
@@ -249,18 +243,21 @@ impl Movable {
         Ok(())
     }
 
-    fn put(&self, engine: Postgres, departure: &Departure) {
+    fn put(&self, arrived: &Arrived, departure: &Departure) {
         // Last: from here on it goes on from what this server has seen.
-        self.source.hand_on(&engine);
+        if let Arrived::Postgres(engine) = arrived {
+            self.source.hand_on(engine);
+        }
         let (seq, marker) = (departure.last.seq, &departure.marker);
         tracing::info!(
             seq,
             cluster = marker.identity,
-            "the reports are in PostgreSQL"
+            place = arrived.name(),
+            "the reports are in another database"
         );
         self.unwatch();
         let numbers = Numbers::new(&departure.ids);
-        let engine = Renumbered::new(Arc::new(engine), numbers);
+        let engine = Renumbered::new(arrived.engine(), numbers);
         self.present.store(Arc::new(Present::Moved(engine)));
         *self.left() = None;
         *self.behind() = None;

@@ -1,5 +1,6 @@
 //! The errors of a move.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::store::engine::EngineError;
@@ -18,6 +19,16 @@ pub(in crate::store) enum MoveError {
          whoever put them there remove them"
     )]
     Taken(String),
+    /// The file holds reports already.
+    #[error(
+        "{} holds reports that were not moved away from there; they are never overwritten: make \
+         room on the volume, or take another one",
+        .0.display()
+    )]
+    Occupied(PathBuf),
+    /// The server has no file that reports can be moved to.
+    #[error("this server has no volume for the reports; the one that has it moves them")]
+    NoFile,
     /// It could not be opened for the move.
     #[error("{0}")]
     Open(#[from] OpenError),
@@ -44,6 +55,12 @@ pub(in crate::store) enum MoveError {
         "{0} other servers have not read the order yet; the kubelet brings it within two minutes"
     )]
     Unaware(i64),
+    /// Other servers are there, and could not follow into a file.
+    #[error(
+        "{0} other servers are on the database, and cannot follow the reports into a file; the move \
+         goes on when they are gone"
+    )]
+    Others(i64),
     /// The committer did not take the order.
     #[error("{0}")]
     Order(#[from] StoreError),
@@ -70,7 +87,9 @@ impl MoveError {
     /// Returns whether the copy is good for another last step.
     pub(super) fn keeps_copy(&self) -> bool {
         match self {
-            Self::Held(_) | Self::Unaware(_) | Self::Order(_) | Self::Late(_) => true,
+            Self::Held(_) | Self::Unaware(_) | Self::Others(_) | Self::Order(_) | Self::Late(_) => {
+                true
+            }
             Self::Engine(error) => matches!(error, EngineError::Postgres(_)),
             _ => false,
         }
@@ -78,6 +97,6 @@ impl MoveError {
 
     /// Returns whether only somebody else can end the error.
     pub(super) fn is_refusal(&self) -> bool {
-        matches!(self, Self::Taken(_) | Self::Request(_))
+        matches!(self, Self::Taken(_) | Self::Occupied(_) | Self::Request(_))
     }
 }

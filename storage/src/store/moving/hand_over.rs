@@ -61,6 +61,7 @@ async fn in_committer(
     committer.in_step = marked.is_ok();
     let departure = marked?;
     let seq = departure.last.seq;
+    copier.target.release().await;
     // Moved. Whatever fails from here on is an outage of the new database, or has the reports taken
     // back.
     if let Err(error) = copier.movable.go_over(departure).await {
@@ -97,7 +98,7 @@ async fn finish(
     }
     match copier.unaware().await? {
         0 => {}
-        others => return Err(MoveError::Unaware(others)),
+        others => return Err(copier.not_yet(others)),
     }
     let (mut snapshot, _) = copier.follow().await?;
     copier.compare_touched(&mut snapshot).await?;

@@ -1,4 +1,5 @@
-//! A database, SQLite or PostgreSQL, moves to another PostgreSQL while it is served.
+//! A database moves to another one while it is served: SQLite or PostgreSQL to a PostgreSQL, or
+//! PostgreSQL to a file of the one server that is left on it.
 //!
 //! One task copies while the source goes on, follows the writes of that time, and compares. Then the
 //! committer holds: for some seconds at most writes wait in the queue while the last changes are
@@ -28,6 +29,7 @@ mod request;
 pub(super) mod rows;
 pub(super) mod source;
 mod state;
+pub(super) mod target;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,18 +37,20 @@ use std::sync::Arc;
 use crds::control::MovePhase;
 use tokio::sync::watch;
 
-use self::arrival::arrive;
+use self::arrival::Ways;
 pub(super) use self::engine::Movable;
 pub(super) use self::error::MoveError;
 pub(super) use self::mover::Mover;
 pub use self::options::{MoveOptions, MovedFrom};
 use self::request::MoveRequest;
 use self::rows::Departure;
-use self::source::Source;
+use self::source::{Order, Source, Turn};
 pub(super) use self::state::{MoveState, Progress};
-use super::engine::Engine;
+use super::engine::{Engine, corrupt};
+use super::postgres::moving::Leaving;
 use super::postgres::{Found, Postgres};
 use super::sqlite::Sqlite;
+use super::sqlite::arrival::Arrival;
 use super::{Etcd, OpenError, PostgresOptions};
 
 /// A database that is open: its engine, its mover if it is still to be moved, and the progress.
@@ -115,16 +119,59 @@ async fn open_here(
     etcd: &Arc<dyn Etcd>,
 ) -> Result<Opened, OpenError> {
     let engine = Arc::new(engine);
-    let source = super::postgres::moving::Leaving::new(Arc::clone(&engine), options.lease);
+    let source = Leaving::new(Arc::clone(&engine), options.lease);
+    if let Some(arrival) = left_for(&engine, options).await? {
+        tracing::error!("the database has lost that the reports have moved; they are followed");
+        let departure = mark_again(&source, &arrival, options).await?;
+        source.leave().await;
+        engine.close().await;
+        return open_moved(&departure, options, etcd).await;
+    }
     // Before anything is loaded, which may take long: the move waits for those who are about to serve.
     source.attend(&order_at_hand(options).await).await?;
     Ok(movable(engine, Arc::new(source), options, etcd))
 }
 
+/// Returns the move by which the file of this server was filled from the database at hand, and is in
+/// use: a failover of that has lost the mark.
+async fn left_for(engine: &Postgres, options: &MoveOptions) -> Result<Option<Arrival>, OpenError> {
+    let Some(file) = &options.file else {
+        return Ok(None);
+    };
+    let arrival = Sqlite::arrived_at(file).await?;
+    let here = engine.history();
+    Ok(arrival.filter(|arrival| here.as_ref() == Some(&arrival.source)))
+}
+
+/// Sets a mark again that a failover has lost. What was written there since is lost with it.
+async fn mark_again(
+    source: &Leaving,
+    arrival: &Arrival,
+    options: &MoveOptions,
+) -> Result<Departure, OpenError> {
+    let order = Order {
+        identity: "",
+        name: "",
+        id: &arrival.order,
+    };
+    let Turn::Own(marker) = source.turn(order).await? else {
+        let why = "was lost, and another server, or an order, is in the way of setting it again";
+        return Err(corrupt(&"the mark of the move", why).into());
+    };
+    let mut held = source.hold(marker.attempt, options.hold).await?;
+    let last = held.last().await?;
+    let records = source.snapshot().await?.records().await?;
+    let ids = records.iter().map(|record| (record.id, record.id.0));
+    let marked = held.mark(last, arrival.attempt, &ids.collect()).await;
+    Ok(marked.map_err(|error| corrupt(&"the mark of the move", error))?)
+}
+
 /// Returns the order that a server could follow already; empty for none.
 async fn order_at_hand(options: &MoveOptions) -> String {
     let directory = &options.directory;
-    let request = MoveRequest::read(directory).filter(|request| !request.give_up);
+    let request = MoveRequest::read(directory);
+    // Nobody follows into a file.
+    let request = request.filter(|request| !request.give_up && !request.to_file);
     let Some(request) = request else {
         return String::new();
     };
@@ -145,15 +192,15 @@ async fn open_moved(
     options: &MoveOptions,
     etcd: &Arc<dyn Etcd>,
 ) -> Result<Opened, OpenError> {
+    let arrived = Box::pin(Ways::of(options).follow(departure, &**etcd)).await?;
     let (seq, marker) = (departure.last.seq, &departure.marker);
     tracing::info!(
         seq,
         cluster = marker.identity,
-        "the reports are in PostgreSQL"
+        place = arrived.name(),
+        "the reports are in another database"
     );
     let request = MoveRequest::read(&options.directory).unwrap_or_default();
-    let postgres = request.options(&options.directory, &marker.identity);
-    let engine = Box::pin(arrive(&postgres, departure, &**etcd)).await?;
     let state = MoveState {
         phase: MovePhase::Moved,
         target: request.target,
@@ -161,7 +208,7 @@ async fn open_moved(
         ..MoveState::default()
     };
     let (_, progress) = watch::channel(Some(state));
-    Ok((Arc::new(engine), None, progress))
+    Ok((arrived.engine(), None, progress))
 }
 
 fn movable(
@@ -170,8 +217,8 @@ fn movable(
     options: &MoveOptions,
     etcd: &Arc<dyn Etcd>,
 ) -> Opened {
-    let directory = options.directory.clone();
-    let movable = Arc::new(Movable::new(engine, source, directory, Arc::clone(etcd)));
+    let ways = Ways::of(options);
+    let movable = Arc::new(Movable::new(engine, source, ways, Arc::clone(etcd)));
     let (mover, progress) = Mover::new(Arc::clone(&movable), options.clone());
     (movable, Some(mover), progress)
 }

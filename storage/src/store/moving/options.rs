@@ -13,6 +13,9 @@ pub struct MoveOptions {
     pub from: MovedFrom,
     /// Directory that names the database to move to, if any.
     pub directory: PathBuf,
+    /// The file of this server to which the reports of a PostgreSQL can be moved; without one they
+    /// can only be moved to another PostgreSQL.
+    pub file: Option<PathBuf>,
     /// Longest time for which writes wait in the last step. A step that takes longer is given up,
     /// and tried again later.
     pub hold: Duration,
@@ -29,6 +32,7 @@ impl MoveOptions {
         Self {
             from: MovedFrom::File(file.into()),
             directory: directory.into(),
+            file: None,
             hold: Duration::from_secs(5),
             interval: Duration::from_secs(1),
             lease: Duration::from_secs(20),

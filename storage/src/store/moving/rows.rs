@@ -17,12 +17,19 @@ pub(crate) struct Marker {
     pub attempt: i64,
     /// True if later attempts have higher numbers.
     pub is_ordered: bool,
-    /// The cluster's identity in the other database.
+    /// The cluster's identity in the other database; empty where that is a file of the server.
     pub identity: String,
     /// Name of the cluster for people.
     pub name: String,
     /// The newest seq when the other database took over; `None` until it did.
     pub moved_at: Option<u64>,
+}
+
+impl Marker {
+    /// Returns whether the reports are moved to a file of the server that moves them.
+    pub fn leads_to_file(&self) -> bool {
+        self.identity.is_empty()
+    }
 }
 
 /// The last commit of a database that was moved.

@@ -27,6 +27,9 @@ impl Postgres {
     pub async fn open(options: &PostgresOptions) -> Result<Self, OpenError> {
         match Self::find(options).await? {
             Found::Here(engine) => Ok(*engine),
+            Found::Moved(departure) if departure.marker.leads_to_file() => {
+                Err(OpenError::MovedToFile)
+            }
             Found::Moved(departure) => Err(OpenError::MovedAway(departure.marker.identity)),
         }
     }

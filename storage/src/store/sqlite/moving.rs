@@ -31,7 +31,7 @@ const KEYS: usize = 10;
 
 /// The database as it is at one moment, however long it is looked at. The write-ahead log grows
 /// meanwhile.
-struct Snapshot(Transaction<'static, Driver>);
+pub(super) struct Snapshot(pub(super) Transaction<'static, Driver>);
 
 /// A database that is moved by the one server that has it open.
 pub(crate) struct Leaving(pub Arc<Sqlite>);

@@ -10,9 +10,8 @@ use super::super::MoveError;
 use super::super::request::MoveRequest;
 use super::super::rows::Marker;
 use super::super::source::Turn;
+use super::super::target::Begun;
 use super::Mover;
-use crate::store::postgres::Postgres;
-use crate::store::postgres::moving::Begun;
 
 /// Longest time of one attempt to remove the copy.
 const CLEAN_UP: Duration = Duration::from_secs(20);
@@ -103,12 +102,10 @@ impl Mover {
     }
 
     async fn clean_up(&self, request: &MoveRequest, marker: &Marker) -> Result<(), MoveError> {
-        let options = request.options(&self.options.directory, &request.identity);
-        match Postgres::fill(&options, marker, request.known_as()).await? {
-            Begun::Filling(filling) => {
-                filling.clear(0).await?;
-                filling.abandon().await?;
-                filling.close().await;
+        match self.begin(request, marker).await? {
+            Begun::Filling(target) => {
+                target.abandon().await?;
+                target.close().await;
             }
             // Nothing there is of this move.
             Begun::Taken => {}

@@ -3,6 +3,7 @@
 mod end;
 mod give_up;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,10 +18,11 @@ use super::engine::Movable;
 use super::request::MoveRequest;
 use super::rows::Marker;
 use super::source::Turn;
+use super::target::{Begun, Target};
 use super::{MoveError, MoveOptions, MoveState, Progress};
 use crate::store::handle::WeakStore;
 use crate::store::postgres::Postgres;
-use crate::store::postgres::moving::Begun;
+use crate::store::sqlite::Sqlite;
 
 /// Bounds of the pause before the next attempt.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -144,7 +146,7 @@ impl Mover {
             self.movable.order(order.is_some());
             // Who does not reach the other database could not follow.
             let mut known = "";
-            if let Some(order) = order
+            if let Some(order) = order.filter(|order| !order.to_file)
                 && self.attendance.is_there(order).await.is_ok()
             {
                 known = order.known_as();
@@ -248,6 +250,7 @@ impl Mover {
         store: &WeakStore,
     ) -> Result<Outcome, MoveError> {
         request.check()?;
+        self.file(request)?;
         if self.attendance.is_there(request).await? {
             self.tell(|state| {
                 *state = MoveState {
@@ -351,11 +354,14 @@ impl Mover {
         marker: &Marker,
         published: Arc<AtomicU64>,
     ) -> Result<Copier, MoveError> {
-        let options = request.options(&self.options.directory, &request.identity);
-        let order = request.known_as();
-        let target = match Postgres::fill(&options, marker, order).await? {
+        let target = match self.begin(request, marker).await? {
             Begun::Filling(target) => target,
-            Begun::Taken => return Err(MoveError::Taken(request.identity.clone())),
+            Begun::Taken => {
+                return Err(match self.file(request)? {
+                    Some(file) => MoveError::Occupied(file.to_owned()),
+                    None => MoveError::Taken(request.identity.clone()),
+                });
+            }
             Begun::Opened(number) => return Err(MoveError::Opened(number)),
             Begun::Passed(attempt) => {
                 self.movable.source().pass(attempt);
@@ -365,7 +371,8 @@ impl Mover {
         tracing::info!(
             target_ = request.target,
             cluster = request.identity,
-            "moving the reports to PostgreSQL"
+            to_file = request.to_file,
+            "moving the reports"
         );
         let mut copier = Copier::new(
             Arc::clone(&self.movable),
@@ -384,6 +391,29 @@ impl Mover {
                 Err(error)
             }
         }
+    }
+
+    /// Returns the file that an order leads to; `None` where it leads to PostgreSQL.
+    fn file(&self, request: &MoveRequest) -> Result<Option<&Path>, MoveError> {
+        if !request.to_file {
+            return Ok(None);
+        }
+        let file = self.options.file.as_deref();
+        file.map(Some).ok_or(MoveError::NoFile)
+    }
+
+    /// Begins to fill the database that an order leads to.
+    async fn begin(
+        &self,
+        request: &MoveRequest,
+        marker: &Marker,
+    ) -> Result<Begun<Box<dyn Target>>, MoveError> {
+        let order = request.known_as();
+        if let Some(file) = self.file(request)? {
+            return Ok(Sqlite::fill(file, marker, order).await?.boxed());
+        }
+        let options = request.options(&self.options.directory, &request.identity);
+        Ok(Postgres::fill(&options, marker, order).await?.boxed())
     }
 
     async fn fill(&self, copier: &mut Copier) -> Result<(), MoveError> {
@@ -408,9 +438,12 @@ impl Mover {
                     // What was written while all of that was counted.
                     return self.follow_and_compare(copier).await;
                 }
-                others => self.tell(|state| state.message = MoveError::Unaware(others).to_string()),
+                others => {
+                    let why = copier.not_yet(others).to_string();
+                    self.tell(|state| state.message = why);
+                }
             }
-            self.attendance.note(copier.order()).await;
+            self.attendance.note(copier.followed()).await;
             tokio::time::sleep(self.options.interval).await;
             self.follow_and_compare(copier).await?;
         }

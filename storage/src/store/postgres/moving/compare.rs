@@ -9,10 +9,7 @@ use crate::model::{ObjectKey, ResourceId};
 use crate::store::engine::EngineError;
 use crate::store::moving::rows::RowKey;
 use crate::store::moving::source::Sums;
-
-/// An object as the database has it, without its text: key, uid, version, whether it is unchanged
-/// since its import, labels, SHA-256 of the text.
-pub(crate) type Fingerprint = (ObjectKey, String, i64, bool, String, String);
+use crate::store::moving::target::Fingerprint;
 
 impl Filling {
     /// Returns at most `max` objects of a resource behind `after`, by namespace, then name.

@@ -12,6 +12,7 @@ mod opening;
 mod records;
 mod snapshot;
 mod sums;
+mod target;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +22,6 @@ use tokio::time::{Instant, sleep};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-pub(crate) use self::compare::Fingerprint;
 pub(crate) use self::leaving::Leaving;
 pub(super) use self::mark::find as departure;
 
@@ -32,6 +32,7 @@ use super::{Postgres, PostgresError, migrate, rejoin};
 use crate::model::ResourceId;
 use crate::store::engine::EngineError;
 use crate::store::moving::rows::{Marker, RowKey};
+use crate::store::moving::target::Begun as BegunAt;
 use crate::store::{OpenError, PostgresOptions};
 
 /// Rows of each table that are dropped in one transaction when an attempt begins anew.
@@ -54,16 +55,7 @@ const BEGIN_BRIEFLY: &str = "BEGIN;
 const BRIEFLY: (Duration, Duration) = (Duration::from_secs(20), Duration::from_millis(200));
 
 /// The place of a move in the database that it leads to.
-pub(crate) enum Begun {
-    /// It may be filled.
-    Filling(Filling),
-    /// It holds reports that are not of an earlier attempt of the same database.
-    Taken,
-    /// It was filled and opened by the same order, under this number.
-    Opened(i64),
-    /// A later attempt, of this number, fills it.
-    Passed(i64),
-}
+pub(crate) type Begun = BegunAt<Filling>;
 
 /// A cluster in this database that is being filled by one attempt.
 pub(crate) struct Filling {

@@ -2,6 +2,7 @@
 
 mod between;
 mod home;
+mod into_file;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
