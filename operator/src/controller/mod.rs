@@ -17,6 +17,7 @@ mod finalizer;
 pub(crate) mod fixtures;
 mod forward;
 mod found;
+mod lost;
 mod ownership;
 mod report;
 mod run;

@@ -21,7 +21,7 @@ use super::report::report;
 use super::status::State;
 use super::targets::{self, Serving};
 use super::validate::{self, Refusal, Refused, Validated};
-use super::{Context, Error, apply, build, cleanup, dereference};
+use super::{Context, Error, apply, build, cleanup, dereference, lost};
 use crate::migration::{GroupStatus, GroupTarget};
 use crate::{certs, events};
 
@@ -88,6 +88,7 @@ pub async fn refuse(
 ) -> Result<Action, Error> {
     let Refused { refusal, spec } = refused;
     let again = if spec.is_some() { STANDING } else { RESYNC };
+    Box::pin(lost::restore(object, read, ctx)).await;
     let last = Box::pin(last_in_force(object, read, refusal, ctx)).await?;
     let valid = last
         .as_ref()

@@ -6,7 +6,7 @@ use kube::{Api, Client};
 
 use super::child::{inside, named, one, present};
 use super::error::Error;
-use crate::controller::build::Children;
+use crate::controller::build::{self, Children};
 use crate::controller::found::{Part, Unkept};
 use crate::controller::validate::{Stage, Validated};
 
@@ -37,7 +37,7 @@ pub async fn keep(
     children: &Children,
     stored: &Children,
 ) -> Standing {
-    let order = Box::pin(order(client, spec, children)).await;
+    let order = Box::pin(standing_order(client, spec, children)).await;
     let mut unkept: Vec<Unkept> = order.into_iter().collect();
     let uncertified = Box::pin(certificates(client, children)).await;
     let children = if uncertified.is_empty() {
@@ -99,8 +99,19 @@ async fn rights(client: &Client, children: &Children) -> Vec<Unkept> {
     unkept.collect()
 }
 
+/// Applies the order that leads pods of before to the reports.
+///
+/// # Errors
+/// If it is refused.
+pub async fn order(client: &Client, spec: &Validated) -> Result<(), Error> {
+    let Some(order) = build::database_move(spec) else {
+        return Ok(());
+    };
+    one(&inside(client, &order), &order).await.map(drop)
+}
+
 /// Applies the order by which the reports have moved. Returns it where it could not be.
-async fn order(client: &Client, spec: &Validated, children: &Children) -> Option<Unkept> {
+async fn standing_order(client: &Client, spec: &Validated, children: &Children) -> Option<Unkept> {
     let between = spec.between.as_ref();
     between.filter(|between| between.stage == Stage::Moved)?;
     let order = children.database_move.as_ref()?;

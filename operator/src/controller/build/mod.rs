@@ -42,6 +42,7 @@ pub use notes::{Note, commit, retired};
 #[cfg(test)]
 pub(crate) use rbac::config_reader_rules;
 pub use rbac::{ServiceAccountRef, operand_binding};
+pub use secrets::database_move;
 
 /// Everything that belongs to one `ReportsServer`, in the order in which it is applied: rights
 /// before what uses them, what is mounted before what mounts it.

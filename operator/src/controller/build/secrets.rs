@@ -22,7 +22,8 @@ pub(super) fn ca(spec: &Validated, material: &Material) -> Secret {
 }
 
 /// Returns where the server is to move the reports, while there is something to tell it.
-pub(super) fn database_move(spec: &Validated) -> Option<Secret> {
+#[must_use]
+pub fn database_move(spec: &Validated) -> Option<Secret> {
     let embedded = spec.moving.as_ref().map(|moving| &moving.secret);
     let between = spec.between.as_ref().map(|between| &between.secret);
     let told = embedded.or(between)?.as_ref()?;

@@ -177,6 +177,8 @@ pub enum Step {
     Wait(String),
     /// Name the destination.
     Tell,
+    /// Name it again: the reports are there, and pods lack the order, which somebody has deleted.
+    TellAgain,
     /// Leave the order as it is.
     Keep,
     /// Have the servers give up the move.
@@ -363,7 +365,7 @@ fn beginning(seen: &Seen<'_>) -> Step {
                 Step::None
             }
         }
-        found if seen.pods.hear && lacks_order(seen, found) => Step::Tell,
+        found if seen.pods.hear && lacks_order(seen, found) => Step::TellAgain,
         _ => match seen.server {
             None => wait(NO_ANSWER),
             Some(server) if !server.can_move => wait(OLD_SERVERS),

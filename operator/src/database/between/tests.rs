@@ -269,8 +269,8 @@ fn pods_that_do_not_find_the_reports_any_more_are_told_again() {
         },
         ..asked()
     };
-    assert_eq!(lost(Some(NEW), true, None).step(), Step::Tell);
-    assert_eq!(lost(Some(NEW), true, Some(NEW)).step(), Step::Tell);
+    assert_eq!(lost(Some(NEW), true, None).step(), Step::TellAgain);
+    assert_eq!(lost(Some(NEW), true, Some(NEW)).step(), Step::TellAgain);
     for (holds, hear, told) in [
         (None, true, None),
         (Some(NEW), false, None),

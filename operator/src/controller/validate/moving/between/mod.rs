@@ -82,7 +82,7 @@ pub fn decide(
             waits_for: Some(why.clone()),
             ..Destination::of(asked, found)?.waiting(&spec)
         },
-        Step::Tell => tell(asked, &spec, found)?,
+        Step::Tell | Step::TellAgain => tell(asked, &spec, found)?,
         // A specification that is only kept does not take an order back.
         Step::GiveUp if !found.kept => {
             let between = stays();
@@ -124,13 +124,12 @@ pub fn decide(
 /// Returns a specification that is refused, where the reports have moved with the order by which pods
 /// of before find them.
 pub fn kept(asked: &ReportsServer, spec: Validated, found: &Dereferenced) -> Validated {
-    match found.between.step {
-        Step::Switch(_) | Step::Finish(_) => Validated {
-            between: Some(moved(asked, &spec, found)),
-            ..spec
-        },
-        _ => spec,
-    }
+    let between = match found.between.step {
+        Step::Switch(_) | Step::Finish(_) => Some(moved(asked, &spec, found)),
+        Step::TellAgain => tell(asked, &spec, found).ok(),
+        _ => None,
+    };
+    Validated { between, ..spec }
 }
 
 /// Returns the move of reports that are in the database of `spec`.
