@@ -117,6 +117,7 @@ pub fn between(stage: Stage) -> Between {
             remains: "it stays as it was".to_owned(),
             ..Source::default()
         },
+        home: None,
     }
 }
 

@@ -6,6 +6,7 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodTemplateSpec};
 use kube::ResourceExt;
 
+use crate::database::between::home;
 use crate::database::moving::{FLAG, VARIABLE};
 
 /// Label of a pod with the template that it is of.
@@ -73,9 +74,20 @@ pub fn is_embedded(deployment: &Deployment) -> bool {
 /// Returns whether a server of this template finds out where to move the reports to.
 #[must_use]
 pub fn hears_of_moves(template: &PodTemplateSpec) -> bool {
+    has_flag(template, FLAG) || has_variable(template, VARIABLE)
+}
+
+/// Returns whether a server of this template, which is on PostgreSQL, has a file to which the reports
+/// can be moved.
+#[must_use]
+pub fn has_file(template: &PodTemplateSpec) -> bool {
+    has_variable(template, home::VARIABLE)
+}
+
+fn has_variable(template: &PodTemplateSpec, name: &str) -> bool {
     let containers = template.spec.iter().flat_map(|pod| &pod.containers);
     let mut variables = containers.flat_map(|container| container.env.iter().flatten());
-    has_flag(template, FLAG) || variables.any(|variable| variable.name == VARIABLE)
+    variables.any(|variable| variable.name == name)
 }
 
 fn has_flag(template: &PodTemplateSpec, flag: &str) -> bool {

@@ -88,8 +88,9 @@ pub fn step(wanted: Option<&str>, seen: &Seen) -> Step {
     match (wanted, embedded) {
         (None, true) | (Some(_), false) if seen.secret.is_none() => Step::None,
         (None, false) => Step::Refuse(
-            "spec.database.mode: reports in PostgreSQL are not moved back to an embedded database \
-             in this version; set the mode back to what it was"
+            "spec.database.mode: reports in PostgreSQL are not moved back before it is known which \
+             database is in use; set the mode back to what it was, and ask again when \
+             status.database.history names it"
                 .to_owned(),
         ),
         (None, true) if moved => Step::Refuse(format!(

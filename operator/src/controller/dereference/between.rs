@@ -1,4 +1,4 @@
-//! The move from one PostgreSQL to another: what is read before it is known which specification is
+//! The move from a PostgreSQL: what is read before it is known which specification is
 //! carried out.
 
 use crds::control::DatabaseMove;
@@ -37,12 +37,16 @@ pub async fn read(
     let status = status.and_then(|status| status.database.as_ref());
     let noted = status.and_then(|status| status.history.as_deref());
     let from = accepted.map(between::mode);
-    if from == Some(DatabaseMode::Embedded) || (from.is_none() && noted.is_none()) {
+    if from.is_none() && noted.is_none() {
         return Ok(Found::default());
     }
     let client = &ctx.client;
     let secret = inside::move_secret(client, spec).await?;
     let ordered = secret.as_ref().is_some_and(between::is_order);
+    // Another move leads away from there.
+    if from == Some(DatabaseMode::Embedded) && !ordered {
+        return Ok(Found::default());
+    }
     let stays = accepted.is_some_and(|accepted| between::is_same_place(accepted, &object.spec));
     if !ordered && stays {
         return Ok(Found::default());
@@ -85,7 +89,8 @@ pub async fn read(
     match &step {
         // It is examined anew before it is the one in use: the reports were not there yet.
         Step::Note(_) => ctx.checks.ensure_destination(name, None),
-        Step::Switch(history) => {
+        // A file has none, and is not examined.
+        Step::Switch(history) if !history.is_empty() => {
             let identity = seen.identity;
             let is_other = |found: &Verdict| history::is_other(identity, history, Some(found));
             ctx.checks.arrive(name, is_other);
@@ -139,6 +144,7 @@ fn pods(deployment: Option<&Deployment>) -> Pods {
         rolled_out: workload::is_rolled_out(deployment),
         hear: template.is_some_and(workload::hears_of_moves),
         away: workload::is_away(deployment),
+        has_file: template.is_some_and(workload::has_file),
     }
 }
 

@@ -23,7 +23,7 @@ pub fn is_void(spec: &Validated, last: Option<&Condition>, was: Option<DatabaseM
     over && between && open
 }
 
-/// Returns whether the reports have moved from one PostgreSQL to another; nothing while it is not
+/// Returns whether the reports have moved from a PostgreSQL; nothing while it is not
 /// known whether they are to.
 pub fn moved(spec: &Validated, between: &Between) -> Option<Finding> {
     let (phase, message) = moving::describe(between.told.as_ref(), between.waits_for.as_deref());
@@ -65,8 +65,10 @@ pub fn moved(spec: &Validated, between: &Between) -> Option<Finding> {
 
 /// Says where the reports are.
 fn place(spec: &Validated) -> String {
-    let place = spec.database.postgres().map(moving::target);
-    format!("the reports are in {}", place.unwrap_or_default())
+    let postgres = spec.database.postgres().map(moving::target);
+    let place =
+        postgres.unwrap_or_else(|| format!("the embedded database, on {}", spec.names.data()));
+    format!("the reports are in {place}")
 }
 
 /// Returns what a move does, for the time until it is over.

@@ -71,9 +71,9 @@ pub fn database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -
 /// Returns the database that the specification asks for.
 fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -> Finding {
     let managed = applied.managed.as_ref();
-    let volume = managed
-        .map(|managed| &managed.data)
-        .or(applied.data.as_ref());
+    // One to which the reports are only on their way says nothing of those that are served.
+    let data = applied.data.as_ref().filter(|_| spec.home().is_none());
+    let volume = managed.map(|managed| &managed.data).or(data);
     if let Some(finding) = blocked_restore(applied) {
         return finding;
     }

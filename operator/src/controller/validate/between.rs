@@ -1,13 +1,15 @@
-//! The move from one PostgreSQL to another, as it is decided.
+//! The move from a PostgreSQL, as it is decided.
 
 use std::collections::BTreeSet;
 
 use crds::control::DatabaseMove;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 
 use crate::controller::watches::Watched;
 use crate::database::between::{Egress, Source};
 use crate::database::check::Target;
 use crate::database::files::Values;
+use crate::database::place::Storage;
 
 /// The stage of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +28,17 @@ pub enum Stage {
     Over,
 }
 
-/// A move from one PostgreSQL to another.
+/// A volume beside PostgreSQL, to which its one server moves the reports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Home {
+    /// The volume, where it is asked for; one that is there stays as it is.
+    pub storage: Option<Storage>,
+    /// The template that the server's pod keeps, as it has the volume; the one of the specification
+    /// where it is absent.
+    pub template: Option<PodTemplateSpec>,
+}
+
+/// A move from a PostgreSQL to another one, or to the volume of its server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Between {
     /// The stage.
@@ -45,4 +57,6 @@ pub struct Between {
     pub egress: Option<Egress>,
     /// The database that the reports leave.
     pub source: Source,
+    /// The volume that the server has meanwhile, where they are to move there.
+    pub home: Option<Home>,
 }

@@ -21,7 +21,7 @@ mod template;
 mod tests;
 mod validated;
 
-pub use between::{Between, Stage};
+pub use between::{Between, Home, Stage};
 pub use decide::{Refused, validate};
 pub use network::Network;
 pub use postgres::{Reached, Route, cluster};

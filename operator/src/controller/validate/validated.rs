@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value};
 
-use super::between::Between;
+use super::between::{Between, Home};
 use super::certificates::Origin;
 use super::collector::Tracing;
 use super::network::Network;
@@ -220,6 +220,12 @@ impl Validated {
             (None, Database::Embedded(storage)) => Backend::Pod(storage),
             (None, Database::Postgres(postgres)) => Backend::Postgres(postgres),
         }
+    }
+
+    /// Returns the volume that its one server has beside PostgreSQL, to move the reports there.
+    #[must_use]
+    pub fn home(&self) -> Option<&Home> {
+        self.between.as_ref()?.home.as_ref()
     }
 
     /// Returns the PostgreSQL that the operator runs for it.

@@ -1,9 +1,12 @@
-//! The move from one PostgreSQL to another, as far as it is decided without a client.
+//! The move from a PostgreSQL, to another one or to [a volume](home), as far as it is decided without a
+//! client.
 //!
 //! While it lasts, the specification that was carried out last stays in force: its pods have the
 //! reports. Everything that has to be remembered is in the Secret of the move, beside what servers
 //! read there: the specification that leads to the destination, what the reports leave behind, and,
 //! once they have left, their history in the destination. So the operator may die at any point.
+
+pub mod home;
 
 use std::collections::BTreeSet;
 
@@ -87,7 +90,7 @@ impl Notes {
     }
 }
 
-/// Returns whether a Secret of a move is about one between two PostgreSQL databases.
+/// Returns whether a Secret of a move is about one from a PostgreSQL.
 #[must_use]
 pub fn is_order(secret: &Values) -> bool {
     secret.contains_key(NOTES)
@@ -161,6 +164,8 @@ pub struct Pods {
     pub hear: bool,
     /// True when none serves, of whatever template.
     pub away: bool,
+    /// True when those of the newest template have a file to which the reports can be moved.
+    pub has_file: bool,
 }
 
 /// The step that follows.
@@ -175,6 +180,8 @@ pub enum Step {
     Clear,
     /// The move cannot begin yet, for this reason.
     Wait(String),
+    /// Have one server with a volume in the place of all, for which the move waits by this reason.
+    Prepare(String),
     /// Name the destination.
     Tell,
     /// Name it again: the reports are there, and pods lack the order, which somebody has deleted.
@@ -185,7 +192,7 @@ pub enum Step {
     GiveUp,
     /// They have: the Secret is of no use any more.
     GivenUp,
-    /// The reports are in the destination, under this history: note it.
+    /// The reports are in the destination, under this history, which is empty in a file: note it.
     Note(String),
     /// Go on as the specification says that leads there, but leave the Secret: pods that need it
     /// are there.
@@ -262,12 +269,15 @@ fn under_way(secret: &Values, seen: &Seen<'_>) -> Step {
         if seen.abandoned == Some(history.as_str()) {
             return Step::GivenUp;
         }
-        let in_status = seen.noted == Some(history.as_str());
+        let in_status = seen.noted.unwrap_or_default() == history;
         return if in_status && seen.pods.rolled_out {
             Step::Over(history)
         } else {
             Step::Finish(history)
         };
+    }
+    if home::leads_there(&notes.specification) && home::has_arrived(seen) {
+        return Step::Note(String::new());
     }
     let told = seen.server.and_then(|server| server.move_.as_ref());
     let phase = told
@@ -324,7 +334,7 @@ fn unknown(seen: &Seen<'_>) -> Step {
 
 fn beginning(seen: &Seen<'_>) -> Step {
     let to = mode(seen.wanted);
-    if to == DatabaseMode::Embedded || seen.pods.embedded {
+    if seen.pods.embedded {
         return Step::None;
     }
     let Some(accepted) = seen.accepted else {
@@ -344,10 +354,13 @@ fn beginning(seen: &Seen<'_>) -> Step {
             Step::None
         };
     };
+    if to == DatabaseMode::Embedded {
+        return home::beginning(seen);
+    }
     if to != DatabaseMode::External {
         return Step::Refuse(format!(
-            "spec.database.mode: reports in PostgreSQL are only moved to an External database in \
-             this version; set the mode back to {}",
+            "spec.database.mode: reports in PostgreSQL are only moved to an External or an Embedded \
+             database in this version; set the mode back to {}",
             moving::word(from)
         ));
     }
@@ -433,12 +446,26 @@ pub fn order(asked: Asked<'_>, before: Option<&Values>, files: Values, notes: &N
         generation,
         postgres,
     } = asked;
-    let mut secret = notes.within(moving::secret(postgres, files));
-    // No two orders have the same, also of one place.
-    let target = format!("{}, generation {generation}", moving::target(postgres));
+    // No two orders have the same names, also of one place.
+    let secret = notes.within(moving::secret(postgres, files));
+    let place = moving::target(postgres);
+    named(secret, (uid, generation), &place, before)
+}
+
+/// Returns the Secret with the names of an order to move to a place: those that it had `before`, or new
+/// ones.
+fn named(
+    mut secret: Values,
+    (uid, generation): (&str, i64),
+    place: &str,
+    before: Option<&Values>,
+) -> Values {
     let names = [
         (move_file::ORDER, format!("{uid}/{generation}")),
-        (move_file::TARGET, target),
+        (
+            move_file::TARGET,
+            format!("{place}, generation {generation}"),
+        ),
     ];
     for (key, new) in names {
         let name = before.and_then(|before| before.get(key).cloned());

@@ -140,6 +140,7 @@ fn asked() -> Facts {
             rolled_out: true,
             hear: true,
             away: false,
+            has_file: false,
         },
         leaves: false,
     }
@@ -174,7 +175,6 @@ fn waits(facts: &Facts) -> String {
 })]
 #[case::begun_anew(Facts { abandoned: Some(OLD), ..asked() })]
 #[case::from_embedded(Facts { accepted: Some(of(&json!({}))), ..asked() })]
-#[case::to_embedded(Facts { wanted: of(&json!({"mode": "Embedded"})), ..asked() })]
 #[case::still_in_the_pod(Facts {
     pods: Pods { embedded: true, ..asked().pods },
     ..asked()

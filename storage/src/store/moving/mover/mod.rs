@@ -218,8 +218,11 @@ impl Mover {
         }
     }
 
+    /// Returns the order in the directory. One that leads to the file in which an embedded server has
+    /// the reports is none.
     fn request(&self) -> Option<MoveRequest> {
-        MoveRequest::read(&self.options.directory)
+        let request = MoveRequest::read(&self.options.directory);
+        request.filter(|request| !request.to_file || self.movable.source().is_shared())
     }
 
     fn tell(&self, change: impl FnOnce(&mut MoveState)) {

@@ -294,6 +294,20 @@ async fn a_file_that_is_taken_is_refused() {
     theirs.close().await;
 }
 
+/// The order lies beside the embedded server for a while, which has the reports already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_embedded_server_has_nothing_to_do() {
+    let home = Home::new();
+    let bed = home.serving().await;
+    std::fs::create_dir_all(home.orders()).unwrap();
+    home.tell(move_file::TARGET, "the volume");
+    home.tell(move_file::TO_FILE, "true");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(bed.store.database().move_, None);
+    bed.create("a", "a").await.unwrap();
+    bed.close().await;
+}
+
 /// Reports that came from the file go back into it, and on from there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_way_back_and_on_again_is_open() {

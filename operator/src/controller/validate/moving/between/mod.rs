@@ -1,5 +1,7 @@
-//! The move from one PostgreSQL to another. The specification at hand is the one that is carried
-//! out meanwhile; here it gets what belongs to the other database.
+//! The move from a PostgreSQL. The specification at hand is the one that is carried out meanwhile; here
+//! it gets what belongs to the other database.
+
+mod volume;
 
 use std::collections::BTreeSet;
 
@@ -9,17 +11,17 @@ use tracing::{debug, info};
 
 use super::connection_files;
 use crate::controller::found::Dereferenced;
-use crate::controller::validate::between::{Between, Stage};
+use crate::controller::validate::between::{Between, Home, Stage};
 use crate::controller::validate::postgres::Route;
 use crate::controller::validate::refusal::{Refusal, refuse};
 use crate::controller::validate::specification::specification;
 use crate::controller::validate::validated::{MoveProgress, Validated};
 use crate::controller::watches::Watched;
-use crate::database::between::{self, Asked, Egress, Notes, Source, Step};
+use crate::database::between::{self, Asked, Egress, Notes, Source, Step, home};
 use crate::database::check::Target;
 use crate::database::files::Values;
 use crate::database::managed::{self, Managed};
-use crate::database::place::Postgres;
+use crate::database::place::{Database, Postgres};
 use crate::database::{cloudnativepg, moving};
 
 /// Said where nobody knows any more what the order leads to.
@@ -53,6 +55,7 @@ pub fn decide(
                 waits_for: other.then(|| FIRST.to_owned()),
                 secret: None,
                 egress: None,
+                home: None,
                 ..stays()
             };
             return Ok(Validated {
@@ -66,6 +69,7 @@ pub fn decide(
             let between = Between {
                 stage: Stage::Looking,
                 secret: None,
+                home: None,
                 ..stays()
             };
             return Ok(Validated {
@@ -82,6 +86,14 @@ pub fn decide(
             waits_for: Some(why.clone()),
             ..Destination::of(asked, found)?.waiting(&spec)
         },
+        Step::Prepare(why) => {
+            let destination = Destination::of(asked, found)?;
+            Between {
+                waits_for: Some(why.clone()),
+                home: destination.home(found),
+                ..destination.waiting(&spec)
+            }
+        }
         Step::Tell | Step::TellAgain => tell(asked, &spec, found)?,
         // A specification that is only kept does not take an order back.
         Step::GiveUp if !found.kept => {
@@ -142,6 +154,7 @@ fn moved(asked: &ReportsServer, spec: &Validated, found: &Dereferenced) -> Betwe
         waits_for: other.then(|| FIRST.to_owned()),
         secret: between.secret.map(renewed),
         egress: Some(between.source.egress.clone()),
+        home: None,
         ..between
     }
 }
@@ -151,7 +164,14 @@ fn standing(found: &Dereferenced) -> Between {
     let seen = &found.between;
     let notes = seen.secret.as_ref().and_then(Notes::read);
     let unreadable = seen.secret.is_some() && notes.is_none();
-    let destination = notes.as_ref().map(|notes| notes.destination.clone());
+    let to_file = |notes: &&Notes| home::leads_there(&notes.specification);
+    // A volume has no address.
+    let home = notes
+        .as_ref()
+        .filter(to_file)
+        .map(|_| volume::of(None, found));
+    let destination = notes.as_ref().filter(|notes| !to_file(notes));
+    let destination = destination.map(|notes| notes.destination.clone());
     let source = notes.map(|notes| notes.source);
     Between {
         stage: Stage::Moving,
@@ -162,6 +182,7 @@ fn standing(found: &Dereferenced) -> Between {
         watched: BTreeSet::new(),
         egress: destination,
         source: source.unwrap_or_default(),
+        home,
     }
 }
 
@@ -209,6 +230,14 @@ impl Destination {
         egress(&self.spec, self.target.as_ref())
     }
 
+    /// Returns the volume, where the server is to have one for the reports.
+    fn home(&self, found: &Dereferenced) -> Option<Home> {
+        match &self.spec.database {
+            Database::Embedded(storage) => Some(volume::of(Some(storage.clone()), found)),
+            Database::Postgres(_) => None,
+        }
+    }
+
     /// Returns a move from the database of `spec` that has not begun.
     fn waiting(self, spec: &Validated) -> Between {
         Between {
@@ -220,6 +249,7 @@ impl Destination {
             target: self.target,
             watched: self.watched,
             source: source(spec),
+            home: None,
         }
     }
 }
@@ -237,8 +267,7 @@ fn tell(asked: &ReportsServer, spec: &Validated, found: &Dereferenced) -> Result
         moved_to: None,
     };
     let Some(postgres) = destination.spec.database.postgres() else {
-        // Only PostgreSQL is a destination.
-        return Ok(standing(found));
+        return Ok(tell_home(asked, spec, found, destination, &notes));
     };
     let objects = &found.between.objects;
     let files = connection_files(&spec.namespace, postgres, objects);
@@ -257,6 +286,34 @@ fn tell(asked: &ReportsServer, spec: &Validated, found: &Dereferenced) -> Result
     })
 }
 
+/// Returns the move whose order names the volume of the one server.
+fn tell_home(
+    asked: &ReportsServer,
+    spec: &Validated,
+    found: &Dereferenced,
+    destination: Destination,
+    notes: &Notes,
+) -> Between {
+    let before = found.between.secret.as_ref();
+    say_that_it_begins(asked, before);
+    let uid = asked.metadata.uid.as_deref().unwrap_or_default();
+    let generation = asked.metadata.generation.unwrap_or_default();
+    Between {
+        stage: Stage::Moving,
+        secret: Some(home::order(uid, generation, before, notes)),
+        told: found.between.told.clone(),
+        home: destination.home(found),
+        ..destination.waiting(spec)
+    }
+}
+
+fn say_that_it_begins(asked: &ReportsServer, before: Option<&Values>) {
+    if before.is_none() {
+        let (name, generation) = (&asked.metadata.name, asked.metadata.generation);
+        info!(name, generation, "the servers are told to move the reports");
+    }
+}
+
 fn order(
     asked: &ReportsServer,
     postgres: &Postgres,
@@ -264,10 +321,7 @@ fn order(
     files: Values,
     notes: &Notes,
 ) -> Values {
-    if before.is_none() {
-        let (name, generation) = (&asked.metadata.name, asked.metadata.generation);
-        info!(name, generation, "the servers are told to move the reports");
-    }
+    say_that_it_begins(asked, before);
     let asked = Asked {
         uid: asked.metadata.uid.as_deref().unwrap_or_default(),
         generation: asked.metadata.generation.unwrap_or_default(),

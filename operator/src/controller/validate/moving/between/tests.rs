@@ -1,5 +1,6 @@
 use crds::control::move_file;
 use crds::v1alpha1::ReportsServerSpec;
+use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::json;
 
 use super::*;
@@ -7,6 +8,7 @@ use crate::controller::fixtures::{object, read};
 use crate::controller::validate::validate;
 use crate::database::between::Found;
 use crate::database::files::Objects;
+use crate::database::place::Storage;
 
 fn asked(database: &serde_json::Value) -> ReportsServer {
     let policy = json!({"enabled": true, "databaseCIDRs": ["192.0.2.0/24"]});
@@ -275,4 +277,81 @@ fn a_cluster_of_cloud_native_pg_that_was_made_is_named() {
         let remains = spec.between.unwrap().source.remains;
         assert_eq!(remains.ends_with(&command), own, "{remains}");
     }
+}
+
+fn to_the_volume() -> ReportsServer {
+    asked(&json!({"mode": "Embedded", "embedded": {"storage": {"size": "7Gi"}}}))
+}
+
+/// Returns the Deployment of servers with or without the volume.
+fn deployed(has_file: bool) -> Deployment {
+    let file = json!({"name": "REPORTS_SERVER_MOVE_FILE", "value": "/f"});
+    let mut env = vec![json!({"name": "REPORTS_SERVER_MOVE_DIR", "value": "/m"})];
+    env.extend(has_file.then_some(file));
+    serde_json::from_value(json!({"metadata": {"name": "d"}, "spec": {"selector": {},
+        "template": {"spec": {"containers": [{"name": "server", "env": env}]}}}}))
+    .unwrap()
+}
+
+fn homeward(step: Step, secret: Option<Values>, has_file: bool) -> Between {
+    let mut found = found(step, secret);
+    found.inside.deployment = Some(deployed(has_file));
+    let spec = validate(&to_the_volume(), &found).unwrap();
+    assert_eq!(secret_of(&spec.source), "old");
+    spec.between.unwrap()
+}
+
+#[test]
+fn one_server_gets_the_volume_before_anything_is_moved() {
+    let between = homeward(Step::Prepare("one is made".to_owned()), None, false);
+    assert_eq!(between.stage, Stage::Waiting);
+    assert_eq!((between.secret, between.egress), (None, None));
+    assert_eq!(between.waits_for.as_deref(), Some("one is made"));
+    let home = between.home.unwrap();
+    let size = match home.storage.unwrap() {
+        Storage::Claim { size, .. } => size.0,
+        Storage::EmptyDir { .. } => panic!("it is gone with the pod"),
+    };
+    assert_eq!(size, "7Gi");
+    assert_eq!(home.template, None);
+    // Once it has it, its pod stays.
+    let between = homeward(Step::Prepare("it is not ready".to_owned()), None, true);
+    let template = between.home.unwrap().template;
+    assert_eq!(template, Some(deployed(true).spec.unwrap().template));
+}
+
+#[test]
+fn the_server_with_the_volume_is_told_and_keeps_it_until_the_end() {
+    let told = homeward(Step::Tell, None, true);
+    assert_eq!((told.stage, told.egress), (Stage::Moving, None));
+    let secret = told.secret.unwrap();
+    assert!(secret.contains_key(move_file::TO_FILE));
+    assert!(told.home.unwrap().storage.is_some());
+    for step in [
+        Step::Keep,
+        Step::GiveUp,
+        Step::Note(String::new()),
+        Step::TellAgain,
+    ] {
+        let between = homeward(step, Some(secret.clone()), true);
+        assert!(between.home.unwrap().template.is_some());
+    }
+    for step in [Step::GivenUp, Step::Over(String::new())] {
+        let between = homeward(step, Some(secret.clone()), true);
+        assert_eq!((between.secret, between.home), (None, None));
+    }
+}
+
+#[test]
+fn the_embedded_server_follows_with_a_way_back_to_the_mark() {
+    let secret = between::noted(homeward(Step::Tell, None, true).secret.unwrap(), "");
+    let mut found = found(Step::Switch(String::new()), Some(secret.clone()));
+    found.between.in_force = None;
+    let spec = validate(&to_the_volume(), &found).unwrap();
+    assert!(spec.database.postgres().is_none());
+    assert_eq!(spec.history, None);
+    let between = spec.between.unwrap();
+    assert_eq!((between.stage, between.home), (Stage::Moved, None));
+    assert_eq!(between.secret, Some(secret));
+    assert_eq!(between.egress.unwrap().ports, BTreeSet::from([6543]));
 }
