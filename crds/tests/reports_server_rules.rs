@@ -156,6 +156,8 @@ fn the_identity_in_force_stays(
 #[case::embedded_to_managed(json!({"database": {"mode": "Embedded", "embedded": {}}}), json!({"database": {"mode": "Managed"}}))]
 #[case::managed_to_external(json!({"database": {"mode": "Managed"}}), json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "a"}}}}))]
 #[case::cloud_native_pg_to_external(json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {"create": {}}}}), json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "a"}}}}))]
+#[case::managed_to_embedded(json!({"database": {"mode": "Managed"}}), json!({"database": {"mode": "Embedded", "embedded": {"storage": {"size": "5Gi"}}}}))]
+#[case::external_to_embedded(json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "a"}}}}), json!({"database": {"mode": "Embedded"}}))]
 #[case::another_external(json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "a"}}}}), json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "b"}}}}))]
 #[case::ephemeral_to_managed(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}), json!({"database": {"mode": "Managed"}}))]
 #[case::grown(json!({"database": {"embedded": {"storage": {"size": "1Gi"}}}}), json!({"database": {"embedded": {"storage": {"size": "2048Mi"}}}}))]
@@ -176,7 +178,6 @@ fn accepted_update(#[case] old: Value, #[case] new: Value) {
 #[case(json!({"clusterIdentity": {"id": "a"}}), json!({"clusterIdentity": {"id": "b"}}), "clusterIdentity.id is immutable")]
 #[case(json!({"clusterIdentity": {"id": "a"}}), json!({"clusterIdentity": {}}), "clusterIdentity.id is immutable")]
 #[case(json!({"clusterIdentity": {"id": "a"}}), json!({}), "clusterIdentity.id is immutable")]
-#[case(json!({"database": {"mode": "Managed"}}), json!({"database": {"mode": "Embedded"}}), "only be changed from Embedded")]
 #[case(json!({"database": {"mode": "Managed"}}), json!({}), "only be changed from Embedded")]
 #[case(json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "a"}}}}), json!({"database": {"mode": "Managed"}}), "only be changed from Embedded")]
 #[case(json!({"database": {"mode": "Managed"}}), json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {"create": {}}}}), "only be changed from Embedded")]
@@ -202,6 +203,15 @@ fn accepted_update(#[case] old: Value, #[case] new: Value) {
 #[case(json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {"create": {"storage": {"storageClassName": "a"}}}}}), json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {"create": {}}}}), "database.cloudNativePG.create.storage.storageClassName is immutable")]
 fn refused_update(#[case] old: Value, #[case] new: Value, #[case] message: &str) {
     assert_refused(&refusals(&object(new), Some(&object(old))), message);
+}
+
+/// A volume that would be gone with the pod is none to move reports to.
+#[test]
+fn reports_are_not_moved_to_an_ephemeral_volume() {
+    let old = object(json!({"database": {"mode": "Managed"}}));
+    let ephemeral = json!({"mode": "Embedded", "embedded": {"ephemeral": "EmptyDir"}});
+    let new = object(json!({"database": ephemeral}));
+    assert_refused(&refusals(&new, Some(&old)), "cannot be added or removed");
 }
 
 /// Until the reports are moved, whoever asked for it may change their mind.

@@ -1,5 +1,6 @@
 //! Reports move while clients write and watch: those of an embedded database to a PostgreSQL that
-//! the operator runs, which nobody notices, and those of one PostgreSQL to another.
+//! the operator runs, which nobody notices, those of one PostgreSQL to another, and those of a
+//! PostgreSQL to the volume of the server.
 
 use std::time::Duration;
 
@@ -206,6 +207,59 @@ async fn reports_move_from_one_postgresql_to_another_while_they_are_served() {
         assert_eq!(after.get(key), Some(object), "{key:?}");
     }
     // The servers have no tie to the database of before.
+    let servers = faults::servers(&line).await;
+    faults::roll(&line, &servers).await;
+    line.follow_to_ready(LIMIT).await.unwrap();
+}
+
+/// From the change of the mode to the one server that is left, on its volume.
+async fn moves_home(line: &Takeover) {
+    let spec = json!({
+        "database": {"mode": "Embedded", "managed": null, "embedded": {"storage": {"size": "2Gi"}}},
+        "server": {"replicas": 1},
+        "images": {"postgres": null},
+    });
+    line.patch_spec(spec).await.unwrap();
+    restart_operator(line).await;
+    arrives(line).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_move_to_the_volume_of_the_server_while_they_are_served() {
+    let mut options = options(
+        Input::Generated { seed: 11 },
+        if full() { 10_000 } else { 200 },
+    );
+    options.database = Database::Managed;
+    let (line, outcome) = takeover::run(options, say).await.unwrap();
+    assert!(outcome.is_clean(), "{outcome}");
+    let before = State::read(&line.client).await.unwrap().0;
+    let what = "the reports move to the volume of the server";
+    let moves = Box::pin(moves_home(&line));
+    let account = under_load_within(4 * LIMIT, &line, what, moves).await;
+    // At the end the pod is replaced as an embedded one is: after the old one, not before.
+    assert!(account.nothing_lost(), "{account:#?}");
+
+    order_is_gone(&line).await;
+    assert_eq!(pods(&line, "server").await.len(), 1);
+    for (field, expected) in [("mode", "Embedded"), ("history", ""), ("move", "")] {
+        assert_eq!(told(&line, field).await, expected, "{field}");
+    }
+    let path = "jsonpath={.status.engine}";
+    let name = "databases.control.reports-server.io/database";
+    assert_eq!(kubectl(&line, &["get", name, "-o", path]).await, "SQLite");
+    let after = State::read(&line.client).await.unwrap().0;
+    for (key, object) in &before {
+        assert_eq!(after.get(key), Some(object), "{key:?}");
+    }
+    // What is left of PostgreSQL is its volume.
+    let stateful_set = format!("statefulset/{NAME}-postgres");
+    let gone = ["wait", "--for=delete", &stateful_set, "--timeout=120s"];
+    kubectl(&line, &gone).await;
+    let volume = format!("pvc/{NAME}-postgres-data");
+    let volume = kubectl(&line, &["get", &volume, "-o", "name"]).await;
+    assert!(!volume.is_empty(), "the volume of before is kept");
+    // The server has no tie to the database of before.
     let servers = faults::servers(&line).await;
     faults::roll(&line, &servers).await;
     line.follow_to_ready(LIMIT).await.unwrap();

@@ -166,9 +166,9 @@ pub(super) static DATABASE: Symptom = Symptom {
 
 pub(super) static CHANGES: Symptom = Symptom {
     title: "The database is being changed",
-    text: "`DatabaseMoved` follows a [move to PostgreSQL](database.md#from-embedded-to-postgresql), \
-           `DatabaseUpgraded` a [major upgrade](database.md#major-versions). Both are absent where \
-           there never was one.",
+    text: "`DatabaseMoved` follows a [move to PostgreSQL](database.md#from-embedded-to-postgresql) or \
+           [to a volume](database.md#from-postgresql-to-embedded), `DatabaseUpgraded` a \
+           [major upgrade](database.md#major-versions). Both are absent where there never was one.",
     reasons: &[
         Advice::new(
             reasons::MOVING,
@@ -183,8 +183,8 @@ pub(super) static CHANGES: Symptom = Symptom {
         Advice::new(
             reasons::MOVE_REFUSED,
             &[Seen::False(DATABASE_MOVED)],
-            "Use a database that is empty of this cluster, or make it one, as the message says; or \
-             set `spec.database` back.",
+            "Use a database, or a volume, that is empty of this cluster, or make it one, as the message \
+             says; or set `spec.database` back.",
         ),
         Advice::new(
             reasons::MOVE_GIVEN_UP,
