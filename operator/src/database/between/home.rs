@@ -48,9 +48,10 @@ pub(super) fn beginning(seen: &Seen<'_>) -> Step {
     }
     let prepare = |why: &str| Step::Prepare(why.to_owned());
     match seen.server {
+        // Somebody has deleted the order.
+        Some(_) if has_arrived(seen) => Step::TellAgain,
         _ if seen.leaves => Step::Wait("the ReportsServer is being deleted".to_owned()),
         _ if seen.secret.is_some() => Step::Clear,
-        Some(_) if has_arrived(seen) => Step::TellAgain,
         _ if !seen.pods.has_file => prepare("one server with the volume takes the place of all"),
         _ if !seen.pods.rolled_out => {
             prepare("the server that has the volume has to be ready, and the only one")

@@ -7,8 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sqlx::Row as _;
-use sqlx::sqlite::SqliteRow;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteRow};
+use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
 
 use super::placing::{PlaceError, check_folded, remove_database, replace};
 use super::rows::{db, un_db};
@@ -84,7 +84,17 @@ impl Sqlite {
         if is_blank(path) {
             return Ok(None);
         }
-        let sqlite = Self::open(path).await?;
+        let sqlite = match Self::open(path).await {
+            // Another server on the same volume is about to fill it, or has it.
+            Err(locked @ OpenError::Locked { .. }) => {
+                return if is_arrived(path).await? {
+                    Err(locked)
+                } else {
+                    Ok(None)
+                };
+            }
+            opened => opened?,
+        };
         let arrival = sqlite.arrival_in_use().await;
         sqlite.close_file().await;
         Ok(arrival?)
@@ -186,9 +196,39 @@ impl Sqlite {
     }
 }
 
+/// Returns whether the database at `path`, which another process has locked, was filled by a move and
+/// is in use.
+async fn is_arrived(path: &Path) -> Result<bool, EngineError> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .read_only(true)
+        .disable_statement_logging();
+    let mut connection = options.connect().await?;
+    let arrived = look(&mut connection).await;
+    connection.close().await?;
+    arrived
+}
+
+async fn look(connection: &mut SqliteConnection) -> Result<bool, EngineError> {
+    let known: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM sqlite_master WHERE name = 'arrivals'")
+            .fetch_one(&mut *connection)
+            .await?;
+    if known == 0 {
+        return Ok(false);
+    }
+    let arrived: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM arrivals WHERE seq IS NOT NULL
+             AND NOT EXISTS (SELECT 1 FROM moves WHERE seq IS NOT NULL)",
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(arrived > 0)
+}
+
 /// Notes the commit of the database that was moved from which this one goes on.
 pub(super) async fn go_on_from(
-    connection: &mut sqlx::SqliteConnection,
+    connection: &mut SqliteConnection,
     last: &LastCommit,
 ) -> Result<(), EngineError> {
     sqlx::query("UPDATE arrivals SET seq = ?, batch = ?, counter = ?")

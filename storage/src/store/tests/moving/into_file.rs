@@ -250,6 +250,32 @@ async fn the_move_waits_until_the_server_is_alone() {
     bed.close().await;
 }
 
+/// Two pods of one node have the volume for a while: the second one starts all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_beside_the_one_that_fills_the_file_starts() {
+    let home = Home::new();
+    let bed = home.serving().await;
+    bed.create("a", "a").await.unwrap();
+    home.ask();
+    reached(&bed.store, MovePhase::Moved).await;
+    bed.close().await;
+    let house = House::back(&home);
+    let first = house.open().await;
+    first.gate(GateState::Open).await;
+    first.gate(GateState::Held).await;
+    house.ask();
+    told(&first, "switch").await;
+    let second = house.open().await;
+    assert_eq!(second.store.database().engine, DatabaseEngine::Postgres);
+    first.gate(GateState::Open).await;
+    told(&first, "cannot follow").await;
+    first.close().await;
+    reached(&second.store, MovePhase::Moved).await;
+    assert_eq!(second.store.database().engine, DatabaseEngine::Sqlite);
+    assert_eq!(state(&second).len(), 1);
+    second.close().await;
+}
+
 /// A client that gives the move up in time has everything as before, and nothing stays behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_move_can_be_given_up() {
