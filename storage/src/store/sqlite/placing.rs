@@ -74,3 +74,38 @@ fn failed(path: &Path, source: io::Error) -> PlaceError {
         source,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_takes_the_place_of_another_one_without_its_log() {
+        let directory = tempfile::tempdir().unwrap();
+        let (copy, path) = (directory.path().join("copy"), directory.path().join("db"));
+        fs::write(&copy, "new").unwrap();
+        fs::write(&path, "old").unwrap();
+        fs::write(beside(&path, "-wal"), "log of the old one").unwrap();
+        replace(&copy, &path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert!(!copy.exists());
+        assert!(!beside(&path, "-wal").exists());
+        assert!(replace(&copy, &path).is_err(), "there is none any more");
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_log_that_is_not_folded_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("db");
+        check_folded(&path).unwrap();
+        fs::write(beside(&path, "-wal"), "").unwrap();
+        check_folded(&path).unwrap();
+        fs::write(beside(&path, "-wal"), "a write").unwrap();
+        let error = check_folded(&path).unwrap_err().to_string();
+        assert!(error.contains("not closed yet"), "{error}");
+        fs::write(&path, "").unwrap();
+        remove_database(&path).unwrap();
+        assert_eq!(directory.path().read_dir().unwrap().count(), 0);
+    }
+}
