@@ -21,8 +21,8 @@ pub(in crate::store) enum MoveError {
     Taken(String),
     /// The file holds reports already.
     #[error(
-        "{} holds reports that were not moved away from there; they are never overwritten: make \
-         room on the volume, or take another one",
+        "{} holds reports that were not moved away from there; they are never overwritten: give the \
+         move up, and remove the claim of the volume if nobody needs them",
         .0.display()
     )]
     Occupied(PathBuf),

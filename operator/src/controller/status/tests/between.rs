@@ -1,4 +1,4 @@
-//! The move from one PostgreSQL to another.
+//! The move from a PostgreSQL.
 
 use crds::control::{DatabaseMove, MovePhase};
 use crds::v1alpha1::spec::DatabaseMode;
@@ -6,7 +6,7 @@ use crds::v1alpha1::status::MigrationPhase;
 
 use super::*;
 use crate::controller::fixtures::between;
-use crate::controller::validate::{Between, Stage};
+use crate::controller::validate::{Between, Home, Stage};
 
 fn told(phase: MovePhase) -> DatabaseMove {
     DatabaseMove {
@@ -25,12 +25,22 @@ fn status_while(
     between: Option<Between>,
     before: Option<ReportsServerStatus>,
 ) -> ReportsServerStatus {
+    let external = json!({"mode": "External", "external": {"connectionSecretRef": {"name": "pg"}}});
+    status_on(&external, true, between, before)
+}
+
+fn status_on(
+    database: &serde_json::Value,
+    bound: bool,
+    between: Option<Between>,
+    before: Option<ReportsServerStatus>,
+) -> ReportsServerStatus {
     let mut object = fixtures::object(json!({"apis": [{"group": GROUP, "owner": "Server"}],
-        "database": {"mode": "External", "external": {"connectionSecretRef": {"name": "pg"}}}}));
+        "database": database}));
     object.status = before;
     let mut spec = validated(serde_json::to_value(&object.spec).unwrap());
     spec.between = between;
-    let (applied, certs) = (applied(true, true, true), issued());
+    let (applied, certs) = (applied(true, true, bound), issued());
     let state = State::Applied {
         spec: &spec,
         refusal: None,
@@ -105,6 +115,41 @@ fn where_the_reports_are_is_told_before_the_last_pod_is_replaced() {
     // It stays true when there is nothing to do any more.
     let over = status_while(None, Some(status.clone()));
     assert_eq!(message(&over), message(&status));
+}
+
+#[test]
+fn reports_that_have_moved_to_a_volume_are_there() {
+    let embedded = json!({"mode": "Embedded"});
+    let status = status_on(&embedded, true, Some(between(Stage::Moved)), None);
+    let is = condition(&status, types::DATABASE_MOVED);
+    assert_eq!(is, Some(("True", reasons::MOVED)));
+    let words = "the reports are in the embedded database, on simple-data; keep External";
+    assert!(message(&status).starts_with(words), "{}", message(&status));
+    let database = status.database.unwrap();
+    assert_eq!(database.mode, Some(DatabaseMode::Embedded));
+    assert_eq!(database.history, None);
+}
+
+/// The volume to which they are only on their way says nothing of the database that serves.
+#[test]
+fn a_volume_that_is_not_there_yet_does_not_make_the_database_unready() {
+    let external = json!({"mode": "External", "external": {"connectionSecretRef": {"name": "pg"}}});
+    let home = Home {
+        storage: None,
+        template: None,
+    };
+    let prepares = Between {
+        home: Some(home),
+        waits_for: Some("one server takes the place of all".to_owned()),
+        ..between(Stage::Waiting)
+    };
+    let status = status_on(&external, false, Some(prepares), None);
+    let ready = condition(&status, types::DATABASE_READY);
+    assert!(matches!(ready, Some(("True", _))), "{ready:?}");
+    let is = condition(&status, types::DATABASE_MOVED);
+    assert_eq!(is, Some(("False", reasons::MOVE_WAITING)));
+    assert!(message(&status).starts_with("one server takes the place of all; "));
+    assert_eq!(status.database.unwrap().mode, Some(DatabaseMode::External));
 }
 
 #[test]
