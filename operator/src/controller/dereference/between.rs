@@ -154,8 +154,20 @@ mod tests {
 
     use crate::controller::dereference::{dereference, least};
     use crate::controller::fixtures;
+    use crate::database::between::{Egress, Notes, Source, Step, home};
+    use crate::database::moving;
     use crate::names::ACCEPTED_KEY;
     use crate::testing::pair;
+
+    fn owner() -> Value {
+        json!([{"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "uid-1"}])
+    }
+
+    fn accepted(spec: &Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "m", "ownerReferences": owner()},
+            "data": {ACCEPTED_KEY: spec.to_string()}})
+    }
 
     fn external(secret: &str) -> Value {
         json!({"mode": "External", "external": {
@@ -165,10 +177,7 @@ mod tests {
     /// A Secret of the database that is asked for is none that certificates need.
     #[tokio::test]
     async fn the_way_to_the_destination_is_read_on_the_side() {
-        let accepted = json!({"targetNamespace": "target", "database": external("old")});
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m",
-            "ownerReferences": [{"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "uid-1"}]},
-            "data": {ACCEPTED_KEY: accepted.to_string()}});
+        let map = accepted(&json!({"targetNamespace": "target", "database": external("old")}));
         let (client, server) = pair();
         let present = vec![("/configmaps/simple-server-accepted", map)];
         let _writes = fixtures::played(server, present, &["/secrets/new"]);
@@ -182,5 +191,35 @@ mod tests {
         // Until it is known what is there, nothing changes.
         assert_eq!(Some(&read.in_force(&object).spec), read.accepted.as_ref());
         assert_ne!(read.in_force(&object).spec, object.spec);
+    }
+
+    /// An embedded server may have pods of before, which are on PostgreSQL.
+    #[tokio::test]
+    async fn an_order_that_has_led_to_a_volume_is_read_on() {
+        let embedded = json!({"targetNamespace": "target", "database": {"mode": "Embedded"}});
+        let notes = Notes {
+            specification: serde_json::from_value(embedded.clone()).unwrap(),
+            before: serde_json::from_value(embedded.clone()).unwrap(),
+            source: Source::default(),
+            destination: Egress::default(),
+            moved_to: Some(String::new()),
+        };
+        let order = home::order("uid-1", 3, None, &notes);
+        let order = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
+            "data": moving::data(&order)});
+        let object = fixtures::object(json!({"database": {"mode": "Embedded"}}));
+        for (order, expected) in [
+            (Some(order), Step::Finish(String::new())),
+            (None, Step::None),
+        ] {
+            let mut present = vec![("/configmaps/simple-server-accepted", accepted(&embedded))];
+            let order = order.map(|order| ("/secrets/simple-database-move", order));
+            present.extend(order);
+            let (client, server) = pair();
+            let _writes = fixtures::played(server, present, &[]);
+            let ctx = fixtures::context(&client);
+            let read = least(&object, &ctx).await.unwrap();
+            assert_eq!(read.between.step, expected);
+        }
     }
 }
