@@ -213,13 +213,11 @@ pub(super) async fn remove_objects(
     connection: &mut SqliteConnection,
     gone: &str,
 ) -> Result<(), EngineError> {
-    remove(
-        connection,
-        "DELETE FROM objects WHERE (resource_id, namespace, name) IN
-             (SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?))",
-        gone,
-    )
-    .await
+    let statement = "DELETE FROM objects WHERE rowid IN (
+        SELECT o.rowid FROM json_each(?) k CROSS JOIN objects o
+        WHERE o.resource_id = k.value ->> 0 AND o.namespace = k.value ->> 1
+          AND o.name = k.value ->> 2)";
+    remove(connection, statement, gone).await
 }
 
 /// Brings the imported marks at the keys that `wanted` names to `rows`.
