@@ -121,6 +121,20 @@ impl House {
         Home::bed(store.unwrap()).await
     }
 
+    /// Has a failover of the database lose that the reports have moved.
+    async fn lose_the_mark(&self) {
+        let own = format!(
+            "(SELECT cluster FROM reports_server.clusters WHERE identity = '{}')",
+            self.identity
+        );
+        let lose = format!(
+            "UPDATE reports_server.departures SET moved_at = NULL, seq = NULL, batch = NULL,
+                 counter = NULL, here = NULL, there = NULL WHERE cluster = {own};
+             UPDATE reports_server.commits SET cluster = -cluster WHERE cluster = -{own}"
+        );
+        SERVER.sql(&lose).await.unwrap();
+    }
+
     /// Returns the files of the volume.
     fn files(&self) -> Vec<String> {
         let volume = self.file.parent().map(Path::read_dir).unwrap().unwrap();
@@ -387,18 +401,7 @@ async fn a_mark_that_is_lost_is_set_again() {
     bed.create("b", "b").await.unwrap();
     let found = state(&bed);
     bed.close().await;
-    let own = format!(
-        "cluster = (SELECT cluster FROM reports_server.clusters WHERE identity = '{}')",
-        house.identity
-    );
-    let lose = format!(
-        "UPDATE reports_server.departures SET moved_at = NULL, seq = NULL, batch = NULL,
-             counter = NULL, here = NULL, there = NULL WHERE {own};
-         UPDATE reports_server.commits SET cluster = -cluster
-         WHERE cluster = -(SELECT cluster FROM reports_server.clusters WHERE identity = '{}')",
-        house.identity
-    );
-    SERVER.sql(&lose).await.unwrap();
+    house.lose_the_mark().await;
     // The turn of the server that is gone passes.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let bed = house.open().await;
@@ -407,6 +410,36 @@ async fn a_mark_that_is_lost_is_set_again() {
     let refused = house.here().await.unwrap_err();
     assert!(matches!(refused, OpenError::MovedToFile), "{refused}");
     bed.close().await;
+}
+
+/// What was written there meanwhile is lost, as with every failover that loses commits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_list_again_where_others_wrote_without_the_mark() {
+    let house = House::new();
+    let bed = house.serving().await;
+    bed.create("a", "a").await.unwrap();
+    house.ask();
+    reached(&bed.store, MovePhase::Moved).await;
+    let found = state(&bed);
+    bed.close().await;
+    house.lose_the_mark().await;
+    let other = Home::bed(house.here().await.unwrap()).await;
+    other.create("lost", "l").await.unwrap();
+    let counter = other.store.counter();
+    other.close().await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let bed = house.open().await;
+    assert_eq!(bed.store.database().engine, DatabaseEngine::Sqlite);
+    assert_eq!(state(&bed), found);
+    assert!(bed.reports.events_from(counter).is_err());
+    let rv = bed.create("b", "b").await.unwrap().rv();
+    assert!(rv > counter + 1000, "no version is given twice");
+    bed.close().await;
+    // Once: the next start has nothing to begin anew.
+    let again = house.open().await;
+    assert!(again.reports.events_from(rv).is_ok());
+    assert_eq!(state(&again).len(), 2);
+    again.close().await;
 }
 
 /// A volume that is gone is not taken for an empty database.
