@@ -66,7 +66,7 @@ pub(super) struct Watched {
 impl Movable {
     /// Returns an engine that begins with `engine`, which `source` is the other side of, and can be
     /// moved by `ways`.
-    pub fn new(
+    pub(super) fn new(
         engine: Arc<dyn Engine>,
         source: Arc<dyn Source>,
         ways: Ways,

@@ -241,7 +241,8 @@ async fn a_mirror_goes_on_where_it_was() {
     let late = vec![item(ImportType::Object, "l7", "u", "a", 7)];
     bed.import(ImportMode::Mirror, late).await.unwrap();
     assert!(bed.reports.get(&key("l7")).is_none());
-    let digest = bed.store.digest(&reports(), DigestSet::Imported, 0, None);
+    let reports = reports();
+    let digest = bed.store.digest(&reports, DigestSet::Imported, 0, None);
     assert_eq!(digest.await.unwrap().items.len(), 99);
     bed.close().await;
 }

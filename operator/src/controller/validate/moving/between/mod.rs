@@ -11,11 +11,11 @@ use tracing::{debug, info};
 
 use super::connection_files;
 use crate::controller::found::Dereferenced;
-use crate::controller::validate::between::{Between, Home, Stage};
 use crate::controller::validate::postgres::Route;
 use crate::controller::validate::refusal::{Refusal, refuse};
 use crate::controller::validate::specification::specification;
 use crate::controller::validate::validated::{MoveProgress, Validated};
+use crate::controller::validate::{Between, Home, Stage};
 use crate::controller::watches::Watched;
 use crate::database::between::{self, Asked, Egress, Notes, Source, Step, home};
 use crate::database::check::Target;

@@ -2,7 +2,7 @@
 
 use super::super::held;
 use crate::controller::found::Dereferenced;
-use crate::controller::validate::between::Home;
+use crate::controller::validate::Home;
 use crate::controller::workload;
 use crate::database::place::Storage;
 
