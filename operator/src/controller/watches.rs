@@ -156,7 +156,7 @@ fn children(client: &Client, namespace: &str, selector: &str) -> BoxStream<'stat
         changes::<Role>(client, namespace, selector),
         changes::<RoleBinding>(client, namespace, selector),
         changes::<RoleBinding>(client, KUBE_SYSTEM, selector),
-        bindings_of_cluster(client, selector),
+        labelled::<ClusterRoleBinding>(Api::all(client.clone()), selector),
         changes::<PodDisruptionBudget>(client, namespace, selector),
         changes::<HorizontalPodAutoscaler>(client, namespace, selector),
         changes::<NetworkPolicy>(client, namespace, selector),
@@ -173,16 +173,16 @@ where
         + Send
         + 'static,
 {
-    let api = Api::<PartialObjectMeta<K>>::namespaced(client.clone(), namespace);
-    let config = watcher::Config::default().labels(selector);
-    told(watcher(api, config), K::kind(&()).into_owned())
+    labelled::<K>(Api::namespaced(client.clone(), namespace), selector)
 }
 
-/// One item for each change of a `ClusterRoleBinding`: without it, the server has no rights.
-fn bindings_of_cluster(client: &Client, selector: &str) -> BoxStream<'static, ()> {
-    let api = Api::<PartialObjectMeta<ClusterRoleBinding>>::all(client.clone());
+/// One item for each change of an object with our labels.
+fn labelled<K>(api: Api<PartialObjectMeta<K>>, selector: &str) -> BoxStream<'static, ()>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
+{
     let config = watcher::Config::default().labels(selector);
-    told(watcher(api, config), "ClusterRoleBinding".to_owned())
+    told(watcher(api, config), K::kind(&()).into_owned())
 }
 
 /// One item for each change of one object.

@@ -5,12 +5,10 @@ use super::ground::{Ground, LIMIT};
 use crds::v1alpha1::ReportsServer;
 use e2e::takeover::NAME;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::runtime::wait::{await_condition, conditions as reached};
+use kube::runtime::wait::await_condition;
+use kube::{Api, CustomResourceExt as _};
 use serde_json::json;
-
-const CRD: &str = "reportsservers.reports-server.io";
 
 impl Ground {
     fn crds(&self) -> Api<CustomResourceDefinition> {
@@ -20,7 +18,10 @@ impl Ground {
     /// Deletes the CRD, and waits until the `ReportsServer` is being deleted with it.
     async fn delete_crd(&self) {
         let params = DeleteParams::default();
-        self.crds().delete(CRD, &params).await.unwrap();
+        self.crds()
+            .delete(ReportsServer::crd_name(), &params)
+            .await
+            .unwrap();
         let begun = |object: Option<&ReportsServer>| {
             object.is_some_and(|object| object.metadata.deletion_timestamp.is_some())
         };
@@ -32,9 +33,10 @@ impl Ground {
     async fn strip_crd(&self) {
         let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         let params = PatchParams::default();
-        self.crds().patch(CRD, &params, &strip).await.unwrap();
+        let name = ReportsServer::crd_name();
+        self.crds().patch(name, &params, &strip).await.unwrap();
         let gone = |crd: Option<&CustomResourceDefinition>| crd.is_none();
-        let gone = await_condition(self.crds(), CRD, gone);
+        let gone = await_condition(self.crds(), name, gone);
         tokio::time::timeout(LIMIT, gone).await.unwrap().unwrap();
     }
 }
@@ -50,8 +52,7 @@ async fn a_deletion_goes_on_once_the_crd_is_there_again() {
     ground.shows(&before).await;
     assert!(!ground.is_served_by_crds().await);
     ground.line.install_operator().await.unwrap();
-    let gone = await_condition(ground.servers(), NAME, reached::is_deleted(&uid));
-    tokio::time::timeout(LIMIT, gone).await.unwrap().unwrap();
+    ground.server_gone(&uid).await;
     assert!(ground.is_served_by_crds().await);
     ground.shows(&before).await;
 }

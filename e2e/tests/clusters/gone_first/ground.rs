@@ -47,7 +47,12 @@ impl Ground {
         let uid = servers.get(NAME).await.unwrap().metadata.uid.unwrap();
         let params = DeleteParams::default();
         servers.delete(NAME, &params).await.unwrap();
-        let gone = await_condition(servers, NAME, reached::is_deleted(&uid));
+        self.server_gone(&uid).await;
+    }
+
+    /// Waits until the `ReportsServer` with this uid is gone.
+    pub async fn server_gone(&self, uid: &str) {
+        let gone = await_condition(self.servers(), NAME, reached::is_deleted(uid));
         let gone = tokio::time::timeout(LIMIT, gone).await;
         gone.expect("the finalizer is removed").unwrap();
     }

@@ -83,7 +83,11 @@ pub(super) async fn refuse_foreign<K: Child>(api: &Api<K>, object: &K) -> Result
     check_own(&K::kind(&()), object, found.as_ref())
 }
 
-fn refused_to<K: Resource<DynamicType = ()>>(object: &K, source: kube::Error) -> Error {
+/// Returns the error of a request for an object.
+pub(super) fn refused_to<K>(object: &K, source: kube::Error) -> Error
+where
+    K: Resource<DynamicType = ()>,
+{
     Error::Apply {
         kind: K::kind(&()).into_owned(),
         name: full_name(object),

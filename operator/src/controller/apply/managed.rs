@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
 use tracing::info;
 
-use super::child::{inside, one, pods};
+use super::child::{inside, one, pods, refused_to};
 use super::error::Error;
 use super::volume::{self, Volume};
 use crate::controller::workload;
@@ -203,13 +203,9 @@ async fn recover(client: &Client, job: &Job) -> Result<Recovery, Error> {
     let api = inside(client, job);
     let job = match one(&api, job).await {
         // A Job cannot be changed: one of another image goes on as it is.
-        Err(Error::Apply {
-            kind,
-            name,
-            source: kube::Error::Api(status),
-        }) if status.code == 422 => {
-            let failed = |source| Error::Apply { kind, name, source };
-            api.get(&job.name_any()).await.map_err(failed)?
+        Err(refused) if refused.is_invalid() => {
+            let found = api.get(&job.name_any()).await;
+            found.map_err(|source| refused_to(job, source))?
         }
         applied => applied?,
     };
