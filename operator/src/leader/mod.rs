@@ -8,6 +8,7 @@
 //! A leader that stood still does not know yet that others have waited for long enough. So it has a
 //! [`Term`], and a client of that term sends no write once it is over.
 
+mod connection;
 mod term;
 
 use std::time::Duration;

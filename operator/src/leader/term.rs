@@ -2,18 +2,27 @@
 //!
 //! A process that was stopped, or whose machine slept, wakes up with requests that it was about to
 //! send. Its candidate needs a moment to notice that the Lease is gone, so each write is asked about
-//! right before it is sent.
+//! before it is sent, and once more when its bytes leave: in between it may have waited for a token,
+//! for a connection, or for its task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::Request;
-use kube::client::{Body, ClientBuilder};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::retry::RetryPolicy;
+use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
 use rustix::time::{ClockId, clock_gettime};
-use tower::BoxError;
 use tower::filter::{FilterLayer, Predicate};
+use tower::retry::RetryLayer;
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+use super::connection::Bounded;
 
 /// The reason why a write was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +30,20 @@ use tower::filter::{FilterLayer, Predicate};
     "not sent: this process has not renewed its Lease in time, so another operator may lead by now"
 )]
 pub struct Expired;
+
+impl Expired {
+    /// Returns whether `error` says that a write was not sent, or was due to that.
+    #[must_use]
+    pub fn is_behind(error: &(dyn std::error::Error + 'static)) -> bool {
+        std::iter::successors(Some(error), |error| error.source()).any(|error| {
+            // An error of a connection has its cause inside, which is not its source.
+            let connection = error.downcast_ref::<std::io::Error>();
+            let inside = connection.and_then(std::io::Error::get_ref);
+            let inside = inside.and_then(|inside| inside.downcast_ref::<Self>());
+            error.is::<Self>() || inside.is_some()
+        })
+    }
+}
 
 /// A moment, in milliseconds since the machine was started. The clock goes on while a process is
 /// stopped and while the machine sleeps, and nobody sets it.
@@ -95,13 +118,34 @@ impl Term {
     }
 
     /// Returns a client that sends writes while the term lasts, and refuses them with [`Expired`]
-    /// afterwards. Where `config` has it repeat requests by itself, a repetition is not asked about.
+    /// afterwards. Where `config` has it repeat requests by itself, each repetition is asked about.
+    /// Once the term is over, no connection that it has opened sends anything.
     ///
     /// # Errors
     /// If no client can be made from the configuration.
     pub fn client(&self, config: Config) -> Result<Client, kube::Error> {
-        let builder = ClientBuilder::try_from(config)?;
-        Ok(builder.with_layer(&self.layer()).build())
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        let term = self.clone();
+        let connector = connector.map_response(move |io| Bounded::new(io, term.clone()));
+        let connector = config.rustls_https_connector_with_connector(connector)?;
+        let mut connector = TimeoutConnector::new(connector);
+        connector.set_connect_timeout(config.connect_timeout);
+        connector.set_read_timeout(config.read_timeout);
+        connector.set_write_timeout(config.write_timeout);
+        connector.set_reset_reader_on_write(config.reset_reader_on_write);
+        let transport = legacy::Builder::new(TokioExecutor::new()).build(connector);
+        let retry = config.default_retry.then(RetryPolicy::server_retry);
+        // The layers of a client that kube makes itself.
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .option_layer(retry.map(RetryLayer::new))
+            .layer(self.layer())
+            .option_layer(config.auth_layer()?)
+            .layer(config.extra_headers_layer()?)
+            .map_err(BoxError::from)
+            .service(transport);
+        Ok(Client::new(service, config.default_namespace))
     }
 
     /// Returns the layer that refuses writes after the term.
@@ -130,6 +174,8 @@ fn is_over(end: Moment, now: Moment) -> bool {
 mod tests {
     use rstest::rstest;
     use serde_json::json;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
 
     use super::*;
     use crate::testing::pair_within;
@@ -204,5 +250,40 @@ mod tests {
         assert_eq!(request.method, "GET", "the write was sent");
         request.answer(200, &json!({}));
         read.await.unwrap().unwrap();
+    }
+
+    /// The listener reads the rest of what has begun to arrive only when the term is over.
+    #[tokio::test]
+    async fn a_write_that_leaves_when_its_term_ends_is_cut_off() {
+        // More than the buffers of both ends of a connection hold.
+        const LENGTH: usize = 64 << 20;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let term = Term::endless();
+        let client = term.client(Config::new(address.parse().unwrap())).unwrap();
+        let request = Request::post("/api/v1/namespaces");
+        let request = request.body(vec![b' '; LENGTH]).unwrap();
+        let sent = tokio::spawn(async move { client.request::<serde_json::Value>(request).await });
+        let (mut connection, _) = listener.accept().await.unwrap();
+        let mut begun = [0; 5];
+        connection.read_exact(&mut begun).await.unwrap();
+        assert_eq!(&begun, b"POST ");
+        term.end();
+        let mut rest = Vec::new();
+        // The other side may be gone before all of it is read.
+        let _ = connection.read_to_end(&mut rest).await;
+        assert!(rest.len() < LENGTH, "all of it was sent");
+        let error = sent.await.unwrap().unwrap_err();
+        assert!(Expired::is_behind(&error), "{error:?}");
+    }
+
+    #[rstest]
+    #[case::itself(Box::new(Expired), true)]
+    #[case::of_a_connection(Box::new(std::io::Error::other(Expired)), true)]
+    #[case::another_of_a_connection(Box::new(std::io::Error::other("reset")), false)]
+    fn an_error_tells_whether_the_term_was_over(#[case] error: BoxError, #[case] behind: bool) {
+        assert_eq!(Expired::is_behind(&*error), behind);
+        let error = kube::Error::Service(error);
+        assert_eq!(Expired::is_behind(&error), behind);
     }
 }

@@ -448,7 +448,7 @@ fn status_error(
 /// Returns the error of a request that has no answer.
 fn unanswered(path: &str, error: kube::Error) -> WireError {
     match error {
-        kube::Error::Service(source) if source.is::<Expired>() => WireError::Expired {
+        kube::Error::Service(source) if Expired::is_behind(&*source) => WireError::Expired {
             path: path.to_owned(),
             source: Expired,
         },
