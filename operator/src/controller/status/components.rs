@@ -1,4 +1,4 @@
-//! The condition of each part: certificates, database, server, APIServices, migration.
+//! The condition of each part: certificates, database, APIServices, migration.
 
 use crds::control::MovePhase;
 use crds::v1alpha1::reasons;
@@ -7,13 +7,11 @@ use crds::v1alpha1::status::{DatabaseMoveStatus, MigrationPhase, ServedBy};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::ResourceExt;
 
 use super::conditions::{Finding, Is};
 use super::migration::count;
 use super::{backup, upgrade};
-use crate::apiservice::is_available;
 use crate::certs::{Outcome, Phase};
 use crate::controller::apply::{Applied, Managed, Volume};
 use crate::controller::found::{Found, Part};
@@ -253,36 +251,6 @@ fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     phase == Some("Bound")
 }
 
-/// Pods ready, and the control API answering through the aggregator.
-pub fn server(deployment: &Deployment, pods: &[Pod], control_api: &APIService) -> Finding {
-    if !workload::is_serving(deployment) {
-        return Finding::no(
-            reasons::PODS_NOT_READY,
-            workload::why_not_ready(deployment, pods),
-        );
-    }
-    if is_available(control_api) {
-        return Finding::yes(
-            reasons::AS_EXPECTED,
-            "the server answers through the kube-apiserver",
-        );
-    }
-    let status = control_api.status.as_ref();
-    let conditions = status.and_then(|status| status.conditions.as_ref());
-    let available = conditions
-        .into_iter()
-        .flatten()
-        .find(|c| c.type_ == "Available");
-    let why = available.and_then(|condition| condition.message.clone());
-    Finding::no(
-        reasons::CONTROL_API_UNAVAILABLE,
-        format!(
-            "the kube-apiserver does not reach the server yet{}",
-            why.map_or_else(String::new, |why| format!(": {why}"))
-        ),
-    )
-}
-
 /// Returns the certificates where the rest is not carried out. One that cannot be stored matters when
 /// the one in use has ended.
 pub fn certificates_as_found(spec: &Validated, found: &Found) -> Finding {
@@ -296,22 +264,6 @@ pub fn certificates_as_found(spec: &Validated, found: &Found) -> Finding {
         certificates(&found.certs)
     } else {
         Finding::no(reasons::APPLY_FAILED, unkept.message.clone())
-    }
-}
-
-/// Returns the server where nothing is repaired but what leads to it.
-pub fn server_as_found(spec: &Validated, found: &Found) -> Finding {
-    let unkept = found.unkept.iter().filter(|unkept| unkept.foreign);
-    let mut foreign = unkept.filter(|unkept| unkept.part == Part::Server);
-    if let Some(foreign) = foreign.next() {
-        return Finding::no(reasons::FOREIGN_OBJECT, foreign.message.clone());
-    }
-    match &found.deployment {
-        Some(deployment) => server(deployment, &found.pods, &found.control_api),
-        None => Finding::no(
-            reasons::PODS_NOT_READY,
-            missing("Deployment", &spec.names.server()),
-        ),
     }
 }
 
@@ -352,7 +304,8 @@ fn managed_as_found(spec: &Validated, found: &Found, known: Option<&Known>) -> F
     }
 }
 
-fn missing(kind: &str, name: &str) -> String {
+/// Returns what is said of a child that is not there.
+pub(super) fn missing(kind: &str, name: &str) -> String {
     format!("{kind} {name} is missing")
 }
 

@@ -9,6 +9,7 @@ mod database;
 mod describe;
 mod migration;
 mod monitoring;
+mod server;
 mod state;
 mod summary;
 #[cfg(test)]
@@ -116,8 +117,7 @@ pub fn compute(
             conditions.set(types::DATABASE_MOVED, finding);
         }
         describe(&mut status, &conditions, spec, applied, certs, *database);
-        let (deployment, pods) = (&applied.deployment, &applied.pods[..]);
-        let server = components::server(deployment, pods, &applied.control_api);
+        let server = server::as_applied(spec, applied);
         conditions.set(types::SERVER_AVAILABLE, server);
         migrated(&mut conditions, spec, groups);
         monitoring::tell(&mut conditions, spec, &applied.unmonitored);
@@ -183,10 +183,7 @@ fn observe(
     if let Some(database) = components::database_as_found(spec, found) {
         conditions.set(types::DATABASE_READY, database);
     }
-    conditions.set(
-        types::SERVER_AVAILABLE,
-        components::server_as_found(spec, found),
-    );
+    conditions.set(types::SERVER_AVAILABLE, server::as_found(spec, found));
     status.tls = Some(tls(spec, &found.certs));
     let deployment = found.deployment.as_ref();
     let counts = deployment.and_then(|deployment| deployment.status.clone());

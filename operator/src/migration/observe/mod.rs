@@ -98,10 +98,12 @@ pub async fn observe(
     notes.pruned_at = origin::pruned_at(copied_from.as_deref(), &notes);
     notes.was_pruned |= origin::is_pruning(copied_from.as_deref());
     let predecessor = predecessor(&wanted, target);
+    let unassigned = if known { Vec::new() } else { others };
     Ok(Observed {
         resources,
         versions: wanted,
         strangers,
+        unassigned,
         predecessor,
         notes,
         import,

@@ -234,6 +234,9 @@ pub struct Observed {
     pub versions: Vec<Version>,
     /// CRDs of the group that the server does not store, with a version that should be switched.
     pub strangers: Vec<String>,
+    /// The CRDs of the group while the control API does not say which resources the server stores;
+    /// else none.
+    pub unassigned: Vec<Crd>,
     /// The server that answers for a version now and that the group may be taken over from, as
     /// `namespace/name` of its Service.
     pub predecessor: Option<String>,
@@ -273,6 +276,13 @@ impl Observed {
     #[must_use]
     pub fn has_crds(&self) -> bool {
         self.resources.iter().any(|r| r.crd.is_some())
+    }
+
+    /// Returns whether there is a CRD that the group can go back to, or that was copied. Known also
+    /// while the control API does not answer.
+    #[must_use]
+    pub fn may_have_crds(&self) -> bool {
+        self.has_crds() || !self.unassigned.is_empty()
     }
 
     /// Returns the CRDs of the stored resources.
@@ -410,6 +420,13 @@ impl Observed {
     #[must_use]
     pub fn door_open(&self) -> bool {
         self.crds().any(|(_, crd)| crd.door.is_open())
+    }
+
+    /// Returns whether some CRD of the group has the side door open, or may have. Known also while
+    /// the control API does not answer.
+    #[must_use]
+    pub fn may_have_door_open(&self) -> bool {
+        self.door_open() || self.unassigned.iter().any(|crd| crd.door.is_open())
     }
 
     /// Returns the hash of what `approval: Manual` asks the user to approve: which CRDs (by uid)

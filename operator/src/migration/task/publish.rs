@@ -35,7 +35,9 @@ pub(super) fn publish(cx: &Cx, o: &Observed) {
         status.api_services = api_services.collect();
         status.plan.clone_from(&o.plan);
         status.bypass.clone_from(&o.bypass);
-        status.plan_hash = o.has_crds().then(|| o.plan_hash(&cx.target));
+        if o.unassigned.is_empty() {
+            status.plan_hash = o.has_crds().then(|| o.plan_hash(&cx.target));
+        }
         status.switched_at = o.notes.switched_at;
         status.pruned_at = o.notes.pruned_at;
         let outcome = o.import.as_ref().and_then(import::Note::outcome);
@@ -48,8 +50,8 @@ pub(super) fn publish(cx: &Cx, o: &Observed) {
         // By the clock of whoever holds requests, whatever becomes of whoever asked for it.
         let holds = o.resources.iter().map(|r| &r.stored.status);
         status.held_milliseconds = holds.filter_map(|s| s.last_hold_milliseconds).max();
-        status.door_open = o.door_open();
-        status.crds_present = o.has_crds();
+        status.door_open = o.may_have_door_open();
+        status.crds_present = o.may_have_crds();
         if o.all_ours() && status.resources.is_empty() {
             // A process that did not do the copying: what is stored now stands for it.
             status.resources = o.crds().map(|(r, crd)| stored_progress(r, crd)).collect();
@@ -79,4 +81,66 @@ fn original(version: &Version) -> Option<Map<String, Value>> {
     let parts = [("labels", labels), ("spec", spec)].into_iter();
     let known = parts.filter_map(|(name, part)| Some((name.to_owned(), part?.ok()?)));
     Some(known.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crds::control::GateState;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::migration::context::fixtures::context;
+    use crate::migration::plan::tests as states;
+    use crate::testing::pair;
+
+    fn told(o: &Observed) -> (bool, bool) {
+        let cx = context(&pair().0);
+        publish(&cx, o);
+        let status = cx.report.status();
+        (status.crds_present, status.door_open)
+    }
+
+    /// The server says which resources it stores, or nothing.
+    #[rstest]
+    #[tokio::test]
+    async fn crds_are_told_whether_or_not_the_control_api_answers(
+        #[values(true, false)] answers: bool,
+        #[values(true, false)] open: bool,
+    ) {
+        let crd = states::crd("reports");
+        let crd = if open {
+            states::with_door(&crd, "token")
+        } else {
+            crd
+        };
+        let o = if answers {
+            let resources = vec![states::resource(
+                "reports",
+                GateState::Open,
+                true,
+                Some(crd),
+            )];
+            Observed {
+                resources,
+                ..Observed::default()
+            }
+        } else {
+            Observed {
+                unassigned: vec![crd],
+                ..Observed::default()
+            }
+        };
+        assert_eq!(told(&o), (true, open));
+    }
+
+    #[tokio::test]
+    async fn a_group_without_crds_has_none() {
+        let resources = vec![states::resource("reports", GateState::Open, true, None)];
+        let o = Observed {
+            resources,
+            ..Observed::default()
+        };
+        assert_eq!(told(&o), (false, false));
+        assert_eq!(told(&Observed::default()), (false, false));
+    }
 }

@@ -50,7 +50,10 @@ fn a_managed_database_is_told_by_itself(
         .iter()
         .find(|c| c.type_ == types::DATABASE_READY);
     assert_eq!(told.unwrap().message, message);
-    assert_eq!(condition(&status, types::READY).map(|(is, _)| is), Some(is));
+    // The pods stay ready, and a client is refused all the same.
+    for type_ in [types::READY, types::SERVER_AVAILABLE] {
+        assert_eq!(condition(&status, type_).map(|(is, _)| is), Some(is));
+    }
     let database = status.database.unwrap();
     assert_eq!(database.ready, Some(ready));
     assert_eq!(
