@@ -66,6 +66,9 @@ pub const ANNOTATION_ACCEPT_BYPASS: &str = "reports-server.io/accept-bypass";
 /// may run as the account.
 pub const ANNOTATION_ALLOW_USE: &str = "reports-server.io/allow-use";
 
+/// Annotation on the server's pods: the uid of their `ServiceAccount`.
+pub const ANNOTATION_ACCOUNT_UID: &str = "reports-server.io/service-account-uid";
+
 /// Longest name of a `ReportsServer`, in characters: the children's suffixes have to fit behind
 /// it into a DNS label (63).
 pub const MAX_NAME_LENGTH: usize = 40;
@@ -149,6 +152,7 @@ mod tests {
             ANNOTATION_CLAIMED_BY,
             ANNOTATION_ACCEPT_BYPASS,
             ANNOTATION_ALLOW_USE,
+            ANNOTATION_ACCOUNT_UID,
         ] {
             let (prefix, name) = key.split_once('/').unwrap();
             assert_eq!(prefix, API_GROUP, "{key}");

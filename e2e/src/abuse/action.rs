@@ -103,6 +103,12 @@ impl Action {
         )
     }
 
+    /// Returns whether the operator has to mend it without a person.
+    #[must_use]
+    pub fn is_mended(&self) -> bool {
+        matches!(self, Self::Harm(..) | Self::Delete(_) | Self::Restart(..))
+    }
+
     /// Returns whether a group may be without its APIService for a moment, in which its CRDs answer.
     #[must_use]
     pub fn disputes(&self) -> bool {

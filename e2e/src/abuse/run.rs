@@ -158,6 +158,7 @@ impl Run<'_> {
             },
             Did::Stuck(why) => End::Stuck(why.clone()),
         };
+        let end = judge::alone(action, end);
         if did != Did::Nothing {
             self.outcome.edits += 1;
         }

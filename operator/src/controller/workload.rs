@@ -14,6 +14,12 @@ const ORDINARY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 const KILLED: [i32; 2] = [137, 143];
 /// The kubelet's reason for an end with a code other than 0, whatever caused it.
 const NO_REASON: &str = "Error";
+/// The words of the scheduler for nodes that a pod cannot have for what its specification asks for.
+const NO_NODE: [&str; 3] = [
+    "node affinity/selector",
+    "untolerated taint",
+    "Insufficient",
+];
 /// The number of lines that say why a container ended: `pg_restore` has an error, a detail, a hint, the
 /// statement, and whoever writes to it the end of the pipe.
 const LAST_LINES: usize = 6;
@@ -239,7 +245,15 @@ fn scheduling_trouble(pod: &Pod) -> Option<String> {
         .message
         .as_deref()
         .filter(|_| scheduled.status == "False")?;
-    Some(format!("pod {}: {message}", pod.name_any()))
+    let pod = pod.name_any();
+    let message = message.trim_end_matches('.');
+    if NO_NODE.iter().any(|words| message.contains(words)) {
+        return Some(format!(
+            "pod {pod}: {message}; set spec.server.nodeSelector, tolerations, affinity, or the requests \
+             of the pod's resources, to what a node has"
+        ));
+    }
+    Some(format!("pod {pod}: {message}"))
 }
 
 /// Two pods never run side by side, so a new one waits for the old one.
@@ -341,6 +355,13 @@ mod tests {
     #[case::node(
         json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "no node"}]}),
         "pod p: no node"
+    )]
+    #[case::no_such_node(
+        json!({"conditions": [{"type": "PodScheduled", "status": "False", "message":
+            "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."}]}),
+        "pod p: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector; set \
+         spec.server.nodeSelector, tolerations, affinity, or the requests of the pod's resources, to \
+         what a node has"
     )]
     #[case::quota(json!({}), "Deployment d: exceeded quota")]
     #[case::starting(

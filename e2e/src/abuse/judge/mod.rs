@@ -10,6 +10,7 @@ use crds::v1alpha1::conditions::{
 };
 use crds::v1alpha1::reasons;
 
+use super::action::Action;
 use super::expect::{Expect, has};
 use super::seen::Seen;
 use super::told::Told;
@@ -144,6 +145,17 @@ pub fn late(expect: &Expect, told: &Told, seen: &Seen) -> End {
 pub fn endless(end: End) -> End {
     match end {
         End::Busy(what) => End::Stuck(format!("it comes to no end: {what}")),
+        other => other,
+    }
+}
+
+/// Returns how an action has ended: what the operator mends by itself, it does not ask a person for.
+#[must_use]
+pub fn alone(action: &Action, end: End) -> End {
+    match end {
+        End::Told(remedy) if action.is_mended() => {
+            End::Stuck(format!("a person is asked to mend it: {remedy}"))
+        }
         other => other,
     }
 }

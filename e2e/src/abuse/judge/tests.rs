@@ -1,5 +1,7 @@
 use rstest::rstest;
 
+use super::super::child::Child;
+use super::super::edit::ValidEdit;
 use super::super::seen::Group;
 use super::super::told::Said;
 use super::*;
@@ -202,6 +204,16 @@ fn who_is_served_while_something_goes_on_is_neither() {
     let stalled = with(busy, STALLED, "True", "somebody has done something");
     let end = late(&Expect::Served, &stalled, &well_seen());
     assert!(matches!(end, End::Untrue(_)), "{end:?}");
+}
+
+#[rstest]
+#[case::a_child(Action::Delete(vec![(Child::ServiceAccount, 0)]), true)]
+#[case::the_specification(Action::Valid(ValidEdit::LogLevel), false)]
+#[case::the_namespace(Action::NamespaceClosed, false)]
+fn nobody_is_asked_to_mend_what_the_operator_mends(#[case] action: Action, #[case] stuck: bool) {
+    let end = alone(&action, End::Told("set spec.x".to_owned()));
+    assert_eq!(matches!(end, End::Stuck(_)), stuck, "{end:?}");
+    assert_eq!(alone(&action, End::Fine), End::Fine);
 }
 
 #[test]

@@ -3,10 +3,11 @@
 //! an entry that is removed before its way back has ended. Clients are served all the same, or the
 //! conditions say that they are not.
 
+mod account;
 mod logging;
 mod registration;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::{options, say};
 use crds::names;
@@ -15,11 +16,11 @@ use e2e::takeover::{Database, GROUPS, NAME, TARGET_NAMESPACE, Takeover, is_ready
 use http::Request;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use testreports::{Input, ReportKind};
 
@@ -30,6 +31,8 @@ const TOLD: Duration = Duration::from_secs(15);
 /// Longest time until a certificate that was deleted is made anew.
 const AGAIN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
+/// A time in which the operator asks the control API several times.
+const ATTEMPTS: Duration = Duration::from_secs(8);
 const KIND: ReportKind = ReportKind::PolicyReport;
 
 struct Ground {
@@ -124,7 +127,9 @@ async fn clients_are_served_whatever_is_done_to_the_specification() {
     assert!(reports > 0);
     the_identity_in_force_stays(&ground, reports).await;
     Box::pin(registration::is_put_right(&ground, reports)).await;
+    Box::pin(account::is_made_again_with_its_pods(&ground, reports)).await;
     a_refused_field_stops_nothing(&ground, reports).await;
+    a_place_that_no_node_offers_takes_nothing_away(&ground, reports).await;
     Box::pin(what_nobody_has_allowed_is_not_done(&ground, reports)).await;
     Box::pin(a_namespace_that_is_closed_stops_nothing(&ground, reports)).await;
     what_is_optional_comes_and_goes(&ground, reports).await;
@@ -349,6 +354,45 @@ async fn what_the_kube_apiserver_refuses_changes_nothing(ground: &Ground, report
     ground.follow("an end of the refusal", is_ready).await;
 }
 
+/// The database's pod would be replaced before anybody knows whether it finds a node.
+async fn a_place_that_no_node_offers_takes_nothing_away(ground: &Ground, reports: usize) {
+    let pods: Api<Pod> = Api::namespaced(ground.line.client.clone(), TARGET_NAMESPACE);
+    let database = format!("{}-0", names::postgres(NAME));
+    let before = pods.get(&database).await.unwrap().uid();
+    let nowhere = json!({"nodeSelector": {"zone": "nowhere"}});
+    ground.patch(json!({"server": nowhere})).await;
+    let told = |server: &ReportsServer| {
+        let reconciling = condition(server, conditions::RECONCILING);
+        reconciling.is_some_and(|(is, _, message)| {
+            is == "True" && message.contains("set spec.server.nodeSelector")
+        })
+    };
+    ground
+        .follow("that there is no such node", |server| {
+            told(server) && is_ready(server)
+        })
+        .await;
+    assert_eq!(ground.shown().await, Some(reports));
+    assert_eq!(pods.get(&database).await.unwrap().uid(), before);
+
+    let linux = json!({"zone": null, "kubernetes.io/os": "linux"});
+    ground
+        .patch(json!({"server": {"nodeSelector": linux}}))
+        .await;
+    let follows = async {
+        let linux = |pod: Pod| {
+            let nodes = pod.spec.and_then(|spec| spec.node_selector);
+            nodes.is_some_and(|nodes| nodes.contains_key("kubernetes.io/os"))
+        };
+        while !pods.get_opt(&database).await.unwrap().is_some_and(linux) {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let follows = tokio::time::timeout(LIMIT, follows).await;
+    follows.expect("the database follows the server to a node that there is");
+    ground.follow("a new place", is_ready).await;
+}
+
 async fn a_suspended_server_is_kept_and_looked_at(ground: &Ground, reports: usize) {
     let suspended = |server: &ReportsServer, is: &str| {
         let ready = condition(server, conditions::READY);
@@ -359,6 +403,7 @@ async fn a_suspended_server_is_kept_and_looked_at(ground: &Ground, reports: usiz
         .follow("suspension", |server| suspended(server, "True"))
         .await;
     ground.renews(reports).await;
+    Box::pin(account::is_made_again_with_its_pods(ground, reports)).await;
 
     let name = names::server(NAME);
     let before = ground.deployments().get(&name).await.unwrap();
@@ -373,6 +418,7 @@ async fn a_suspended_server_is_kept_and_looked_at(ground: &Ground, reports: usiz
         .follow("that the server is away", TOLD, away)
         .await;
     told.unwrap();
+    what_is_known_without_the_server_stays_told(ground).await;
     let scaled = ground.deployments().get(&name).await.unwrap();
     assert_eq!(
         scaled.spec.unwrap().replicas,
@@ -386,6 +432,23 @@ async fn a_suspended_server_is_kept_and_looked_at(ground: &Ground, reports: usiz
     assert_eq!(ground.shown().await, Some(reports));
     ground.patch(json!({"suspend": null})).await;
     ground.follow("the end of the suspension", is_ready).await;
+}
+
+/// Looks for as long as the operator needs for some attempts to ask the control API.
+async fn what_is_known_without_the_server_stays_told(ground: &Ground) {
+    let servers: Api<ReportsServer> = Api::all(ground.line.client.clone());
+    let began = Instant::now();
+    while began.elapsed() < ATTEMPTS {
+        let server = servers.get(NAME).await.unwrap();
+        for (type_, expected) in [
+            (conditions::ROLLBACK_AVAILABLE, reasons::AS_EXPECTED),
+            (conditions::DATA_MIGRATED, reasons::VERIFIED),
+        ] {
+            let (is, reason, message) = condition(&server, type_).unwrap();
+            assert_eq!((is, reason), ("True", expected), "{type_}: {message}");
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 async fn scale(ground: &Ground, name: &str, replicas: Option<i32>) {

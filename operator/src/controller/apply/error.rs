@@ -30,6 +30,14 @@ pub enum Error {
         /// The field manager that made it.
         manager: Option<String>,
     },
+    /// The account of the server's pods could not be read.
+    #[error("cannot read ServiceAccount {account}: {}", said(.source))]
+    Account {
+        /// `namespace/name` of the account.
+        account: String,
+        /// The cause.
+        source: kube::Error,
+    },
     /// Leftovers could not be listed or deleted.
     #[error("cannot remove a {kind} that is no longer needed: {}", said(.source))]
     Orphans {
@@ -113,6 +121,7 @@ impl Error {
             | Self::Backups { source }
             | Self::InTheWay { source, .. }
             | Self::Pods { source }
+            | Self::Account { source, .. }
             | Self::Access { source, .. } => is_forbidden(source),
             Self::Upgrade(error) => error.is_forbidden(),
             Self::NoAccess(_) => true,

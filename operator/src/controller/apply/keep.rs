@@ -4,6 +4,7 @@
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Api, Client};
 
+use super::account;
 use super::child::{inside, named, one, present};
 use super::error::Error;
 use crate::controller::build::Children;
@@ -82,6 +83,8 @@ async fn rights(client: &Client, children: &Children) -> Vec<Unkept> {
     unkept.extend(one(&inside(client, role), role).await.err());
     let binding = &children.config_reader_binding;
     unkept.extend(one(&inside(client, binding), binding).await.err());
+    let replaced = account::replaced(client, &children.deployment).await;
+    unkept.extend(replaced.err());
     let unkept = unkept.iter().map(|error| told(Part::Server, error));
     unkept.collect()
 }

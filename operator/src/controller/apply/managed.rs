@@ -1,7 +1,7 @@
 //! Applies a PostgreSQL that the operator runs.
 
 use crds::names::FIELD_MANAGER;
-use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
@@ -10,6 +10,7 @@ use tracing::info;
 
 use super::child::{inside, one, pods, refused_to};
 use super::error::Error;
+use super::placement;
 use super::volume::{self, Volume};
 use crate::controller::workload;
 use crate::database::managed::Children;
@@ -43,11 +44,15 @@ pub struct Recovery {
     pub pods: Vec<Pod>,
 }
 
-/// Applies every child.
+/// Applies every child. The database follows `server`, which is applied later, to another place.
 ///
 /// # Errors
 /// At the first child that is refused; what comes before it is applied.
-pub async fn apply(client: &Client, children: Children) -> Result<Managed, Error> {
+pub async fn apply(
+    client: &Client,
+    children: Children,
+    server: &Deployment,
+) -> Result<Managed, Error> {
     // Taken apart without `..`: a new child cannot be forgotten here.
     let Children {
         password,
@@ -70,6 +75,7 @@ pub async fn apply(client: &Client, children: Children) -> Result<Managed, Error
     let data = volume::apply(client, data).await?;
     one(&inside(client, &service), &service).await?;
     one(&inside(client, &headless), &headless).await?;
+    let stateful_set = placement::reached(client, stateful_set, server).await?;
     let stateful_set = one(&inside(client, &stateful_set), &stateful_set).await?;
     let pods = if workload::is_database_ready(&stateful_set) {
         Vec::new()

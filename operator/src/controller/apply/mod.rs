@@ -1,6 +1,7 @@
 //! Step 5 of a reconciliation: server-side apply of every child, and removal of what is no child
 //! any more.
 
+mod account;
 mod budget;
 mod certificate;
 mod child;
@@ -10,6 +11,7 @@ mod error;
 mod keep;
 mod managed;
 mod monitoring;
+mod placement;
 mod probe;
 mod refused;
 mod release;
@@ -136,7 +138,7 @@ pub async fn apply(client: &Client, children: Box<Children>) -> Result<Box<Appli
     }
     one(&inside(client, &config), &config).await?;
     let managed = match managed {
-        Some(managed) => Some(Box::pin(managed::apply(client, managed)).await?),
+        Some(managed) => Some(Box::pin(managed::apply(client, managed, &deployment)).await?),
         None => None,
     };
     if let Some(cluster) = &cluster {
@@ -153,6 +155,7 @@ pub async fn apply(client: &Client, children: Box<Children>) -> Result<Box<Appli
         None => None,
     };
     one(&inside(client, &service), &service).await?;
+    let deployment = Box::pin(account::noted(client, deployment)).await?;
     let deployment = one(&inside(client, &deployment), &deployment).await?;
     budget::apply(client, disruption_budget.as_ref(), &forced()).await?;
     maybe(client, autoscaler.as_ref()).await?;
