@@ -1,6 +1,7 @@
 //! The account of the server's pods, taken away by hand. A kube-apiserver answers to the token of an
 //! account that is gone no more, so the server cannot ask who may read.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use crds::names;
@@ -8,11 +9,13 @@ use crds::names::ANNOTATION_ACCOUNT_UID;
 use e2e::takeover::{NAME, OPERATOR_NAMESPACE, TARGET_NAMESPACE, is_ready};
 use http::Request;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Ground, KIND, PAUSE};
+use super::{AGAIN, Ground, KIND, PAUSE};
 
 /// Longest time until clients are served again.
 const SERVED_AGAIN: Duration = Duration::from_mins(1);
@@ -37,6 +40,44 @@ pub async fn is_made_again_with_its_pods(ground: &Ground, reports: usize) {
     let again = tokio::time::timeout(SERVED_AGAIN, again).await;
     again.expect("clients are served again");
     ground.follow("ready", is_ready).await;
+}
+
+/// What binds it in the cluster and in kube-system comes back as soon as it is missed, by whomever.
+pub async fn is_bound_again(ground: &Ground) {
+    let bound: Api<ClusterRoleBinding> = Api::all(ground.line.client.clone());
+    let readers: Api<RoleBinding> = Api::namespaced(ground.line.client.clone(), "kube-system");
+    assert_eq!(comes_back(&bound).await, 2);
+    assert_eq!(comes_back(&readers).await, 1);
+}
+
+/// Deletes all objects of the `ReportsServer` of a kind, and waits until there are as many new ones.
+/// Returns their number.
+async fn comes_back<K>(api: &Api<K>) -> usize
+where
+    K: kube::Resource + Clone + Debug + DeserializeOwned,
+{
+    let ours = ListParams::default().labels(&format!("{}={NAME}", names::LABEL_OWNER));
+    let uids = async || {
+        let found = api.list_metadata(&ours).await.unwrap().items;
+        found.iter().filter_map(ResourceExt::uid).collect::<Vec<_>>()
+    };
+    let before = uids().await;
+    for object in api.list_metadata(&ours).await.unwrap() {
+        let deleted = api.delete(&object.name_any(), &DeleteParams::default()).await;
+        deleted.unwrap();
+    }
+    let again = async {
+        loop {
+            let now = uids().await;
+            if now.len() == before.len() && !now.iter().any(|uid| before.contains(uid)) {
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let again = tokio::time::timeout(AGAIN, again).await;
+    again.expect("what was deleted comes back");
+    before.len()
 }
 
 /// Returns whether all pods run as an account that is there, and is not `old`.

@@ -28,7 +28,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 const REPORTS: usize = 200;
 /// Longest time until a condition tells that the server is away.
 const TOLD: Duration = Duration::from_secs(15);
-/// Longest time until a certificate that was deleted is made anew.
+/// Longest time until what was deleted is made anew.
 const AGAIN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
 /// A time in which the operator asks the control API several times.
@@ -128,6 +128,7 @@ async fn clients_are_served_whatever_is_done_to_the_specification() {
     the_identity_in_force_stays(&ground, reports).await;
     Box::pin(registration::is_put_right(&ground, reports)).await;
     Box::pin(account::is_made_again_with_its_pods(&ground, reports)).await;
+    account::is_bound_again(&ground).await;
     a_refused_field_stops_nothing(&ground, reports).await;
     a_place_that_no_node_offers_takes_nothing_away(&ground, reports).await;
     Box::pin(what_nobody_has_allowed_is_not_done(&ground, reports)).await;
@@ -398,6 +399,11 @@ async fn a_suspended_server_is_kept_and_looked_at(ground: &Ground, reports: usiz
         let ready = condition(server, conditions::READY);
         ready.is_some_and(|(found, reason, _)| found == is && reason == reasons::SUSPENDED)
     };
+    // An autoscaler leaves a Deployment without pods alone, and so does the operator then.
+    let autoscaling = json!({"minReplicas": 1, "maxReplicas": 2});
+    let autoscaling = json!({"server": {"replicas": null, "autoscaling": autoscaling}});
+    ground.patch(autoscaling).await;
+    ground.follow("an autoscaler", is_ready).await;
     ground.patch(json!({"suspend": true})).await;
     ground
         .follow("suspension", |server| suspended(server, "True"))
@@ -430,7 +436,8 @@ async fn a_suspended_server_is_kept_and_looked_at(ground: &Ground, reports: usiz
         .follow("a server that is back", |server| suspended(server, "True"))
         .await;
     assert_eq!(ground.shown().await, Some(reports));
-    ground.patch(json!({"suspend": null})).await;
+    let resumed = json!({"suspend": null, "server": {"autoscaling": null}});
+    ground.patch(resumed).await;
     ground.follow("the end of the suspension", is_ready).await;
 }
 
