@@ -154,6 +154,11 @@ fn the_identity_in_force_stays(
 #[case::display_name(json!({"clusterIdentity": {"id": "a"}}), json!({"clusterIdentity": {"id": "a", "displayName": "b"}}))]
 #[case::default_to_managed(json!({}), json!({"database": {"mode": "Managed"}}))]
 #[case::embedded_to_managed(json!({"database": {"mode": "Embedded", "embedded": {}}}), json!({"database": {"mode": "Managed"}}))]
+#[case::managed_to_external(json!({"database": {"mode": "Managed"}}), json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "a"}}}}))]
+#[case::cloud_native_pg_to_external(json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {"create": {}}}}), json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "a"}}}}))]
+#[case::managed_to_embedded(json!({"database": {"mode": "Managed"}}), json!({"database": {"mode": "Embedded", "embedded": {"storage": {"size": "5Gi"}}}}))]
+#[case::external_to_embedded(json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "a"}}}}), json!({"database": {"mode": "Embedded"}}))]
+#[case::another_external(json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "a"}}}}), json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "b"}}}}))]
 #[case::ephemeral_to_managed(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}), json!({"database": {"mode": "Managed"}}))]
 #[case::grown(json!({"database": {"embedded": {"storage": {"size": "1Gi"}}}}), json!({"database": {"embedded": {"storage": {"size": "2048Mi"}}}}))]
 #[case::grown_to_the_default(json!({"database": {"embedded": {"storage": {"size": "1Gi"}}}}), json!({}))]
@@ -173,8 +178,9 @@ fn accepted_update(#[case] old: Value, #[case] new: Value) {
 #[case(json!({"clusterIdentity": {"id": "a"}}), json!({"clusterIdentity": {"id": "b"}}), "clusterIdentity.id is immutable")]
 #[case(json!({"clusterIdentity": {"id": "a"}}), json!({"clusterIdentity": {}}), "clusterIdentity.id is immutable")]
 #[case(json!({"clusterIdentity": {"id": "a"}}), json!({}), "clusterIdentity.id is immutable")]
-#[case(json!({"database": {"mode": "Managed"}}), json!({"database": {"mode": "Embedded"}}), "only be changed from Embedded")]
 #[case(json!({"database": {"mode": "Managed"}}), json!({}), "only be changed from Embedded")]
+#[case(json!({"database": {"mode": "External", "external": {"connectionSecretRef": {"name": "a"}}}}), json!({"database": {"mode": "Managed"}}), "only be changed from Embedded")]
+#[case(json!({"database": {"mode": "Managed"}}), json!({"database": {"mode": "CloudNativePG", "cloudNativePG": {"create": {}}}}), "only be changed from Embedded")]
 #[case(json!({"database": {"embedded": {}}}), json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}), "cannot be added or removed")]
 #[case(json!({"database": {"embedded": {"ephemeral": "EmptyDir"}}}), json!({}), "cannot be added or removed")]
 #[case(json!({"apis": [{"group": "a.b", "owner": "Server"}]}), json!({"apis": []}), "cannot be left out of apis")]
@@ -199,6 +205,15 @@ fn refused_update(#[case] old: Value, #[case] new: Value, #[case] message: &str)
     assert_refused(&refusals(&object(new), Some(&object(old))), message);
 }
 
+/// A volume that would be gone with the pod is none to move reports to.
+#[test]
+fn reports_are_not_moved_to_an_ephemeral_volume() {
+    let old = object(json!({"database": {"mode": "Managed"}}));
+    let ephemeral = json!({"mode": "Embedded", "embedded": {"ephemeral": "EmptyDir"}});
+    let new = object(json!({"database": ephemeral}));
+    assert_refused(&refusals(&new, Some(&old)), "cannot be added or removed");
+}
+
 /// Until the reports are moved, whoever asked for it may change their mind.
 #[test]
 fn a_move_can_be_given_up_until_it_is_done() {
@@ -207,6 +222,18 @@ fn a_move_can_be_given_up_until_it_is_done() {
     old["status"] = json!({"database": {"mode": "Embedded"}});
     assert_eq!(refusals(&new, Some(&old)), Vec::<String>::new());
     old["status"] = json!({"database": {"mode": "Managed"}});
+    assert_refused(&refusals(&new, Some(&old)), "only be changed from Embedded");
+}
+
+/// The same of a move from one PostgreSQL to another.
+#[test]
+fn a_move_to_another_postgresql_can_be_given_up_until_it_is_done() {
+    let external = json!({"mode": "External", "external": {"connectionSecretRef": {"name": "a"}}});
+    let mut old = object(json!({"database": external}));
+    let new = object(json!({"database": {"mode": "Managed"}}));
+    old["status"] = json!({"database": {"mode": "Managed"}});
+    assert_eq!(refusals(&new, Some(&old)), Vec::<String>::new());
+    old["status"] = json!({"database": {"mode": "External"}});
     assert_refused(&refusals(&new, Some(&old)), "only be changed from Embedded");
 }
 

@@ -219,14 +219,16 @@ pub struct Held {
 }
 
 /// Returns clusters that the database holds, at most ten: `identity` first, then others of the
-/// cluster with `cluster_uid`, where they are among them.
+/// cluster with `cluster_uid`, where they are among them. One that is being filled by a move, or has
+/// moved away, has no commits, and is not among them.
 ///
 /// # Errors
 /// If the database cannot be asked.
 pub async fn held(client: &Client, identity: &str, cluster_uid: &str) -> Result<Vec<Held>, Error> {
     const KNOWN: &str = "SELECT pg_catalog.to_regclass('reports_server.clusters') IS NOT NULL";
     const CLUSTERS: &str =
-        "SELECT identity, history::text, cluster_uid FROM reports_server.clusters
+        "SELECT identity, history::text, cluster_uid FROM reports_server.clusters c
+        WHERE EXISTS (SELECT FROM reports_server.commits k WHERE k.cluster = c.cluster)
         ORDER BY identity <> $1, $2 NOT IN (identity, cluster_uid), cluster LIMIT 10";
     let rows = client.query_typed(KNOWN, &[]).await?;
     let known = rows.first().map(|row| row.try_get::<_, bool>(0));

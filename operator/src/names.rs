@@ -163,7 +163,7 @@ impl Names {
         format!("{}-accepted", self.server())
     }
 
-    /// Returns the name of the Secret that tells an embedded server where to move its reports.
+    /// Returns the name of the Secret that tells the server where to move the reports.
     #[must_use]
     pub fn database_move(&self) -> String {
         format!("{}-move", self.database())

@@ -51,15 +51,24 @@ pub struct Config {
         requires = "cluster_identity"
     )]
     pub database_dir: Option<PathBuf>,
-    /// Directory that names the PostgreSQL to which the reports of --database are moved: the
-    /// parameters of the connection, and beside them `cluster-identity`. Checked regularly; nothing
-    /// is moved while it is empty.
+    /// Directory that names the PostgreSQL to which the reports are moved from --database, or from
+    /// the one of --database-dir: the parameters of the connection, and beside them
+    /// `cluster-identity`. Checked regularly; nothing is moved while it is empty. Servers that share
+    /// a database must all have it.
+    // An operator may run servers of the release before. Those refuse the option beside
+    // --database-dir, also by its variable of then, so the variable is another one.
+    #[arg(long, env = "REPORTS_SERVER_MOVE_DIR")]
+    pub move_database_dir: Option<PathBuf>,
+    /// SQLite file to which the reports of the PostgreSQL of --database-dir can be moved, where a file
+    /// `to-file` in --move-database-dir asks for it: no other server may be on that database then.
+    // As --move-database-dir, its variable is none of the release before.
     #[arg(
         long,
-        env = "REPORTS_SERVER_MOVE_DATABASE_DIR",
-        conflicts_with = "database_dir"
+        env = "REPORTS_SERVER_MOVE_FILE",
+        conflicts_with = "database",
+        requires = "move_database_dir"
     )]
-    pub move_database_dir: Option<PathBuf>,
+    pub move_database_file: Option<PathBuf>,
     /// Directory for copies of --database, which `reports-server backup make` asks for: it needs
     /// room for one. Without it there are no copies.
     #[arg(long, env = "REPORTS_SERVER_COPY_DIR", conflicts_with = "database_dir")]
@@ -192,7 +201,13 @@ impl Config {
         options.cluster_name.clone_from(&self.cluster_name);
         options.cluster_uid.clone_from(&self.cluster_uid);
         options.max_connections = self.database_max_connections;
-        Database::Postgres(options)
+        match &self.move_database_dir {
+            Some(directory) => Database::Movable(MoveOptions {
+                file: self.move_database_file.clone(),
+                ..MoveOptions::between(options, directory)
+            }),
+            None => Database::Postgres(options),
+        }
     }
 
     /// Returns the collector of traces, and what it gets.
@@ -288,6 +303,25 @@ mod tests {
     }
 
     #[rstest]
+    #[case(&["--database=/f"], "Sqlite(\"/f\")")]
+    #[case(&["--database=/f", "--move-database-dir=/m"], "from: File(\"/f\")")]
+    #[case(&["--database-dir=/d", "--cluster-identity=c"], "Postgres(PostgresOptions")]
+    #[case(
+        &["--database-dir=/d", "--cluster-identity=c", "--move-database-dir=/m"],
+        "from: Postgres(PostgresOptions"
+    )]
+    #[case(
+        &["--database-dir=/d", "--cluster-identity=c", "--move-database-dir=/m",
+          "--move-database-file=/f"],
+        "file: Some(\"/f\")"
+    )]
+    fn any_database_can_be_moved(#[case] more: &[&str], #[case] expected: &str) {
+        let arguments: Vec<&str> = ["--groups=g.io"].iter().chain(more).copied().collect();
+        let database = format!("{:?}", parse(&arguments).unwrap().store_database());
+        assert!(database.contains(expected), "{database}");
+    }
+
+    #[rstest]
     #[case(&[], "--config-map")]
     #[case(&["--config-map", "a/b", "--groups", "g.io"], "cannot be used with")]
     #[case(&["--config-map", "a"], "NAMESPACE/NAME")]
@@ -297,6 +331,10 @@ mod tests {
     #[case(
         &["--groups=g.io", "--database-dir=/d", "--database=f", "--cluster-identity=c"],
         "cannot be used with"
+    )]
+    #[case(
+        &["--groups=g.io", "--database-dir=/d", "--cluster-identity=c", "--move-database-file=/f"],
+        "--move-database-dir"
     )]
     #[case(&["--groups", "g.io", "--database-max-connections", "2"], "at least 5")]
     #[case(&["--groups", "g.io", "--log-format", "xml"], "possible values: json, text")]

@@ -194,7 +194,7 @@ async fn serve(
     }
     background.spawn(sweep(store.clone(), cluster.namespaces.clone(), metrics));
     background.spawn(holds::end_orphaned(store.clone(), holds::LIMIT));
-    let health = health(shutdown, &cluster, certificates);
+    let health = health(shutdown, &cluster, certificates, store);
     let pieces = Arc::new(Pieces::new(metrics.pieces.clone()));
     background.spawn(pieces.clone().expire());
     let pipeline = pipeline(config, shutdown, metrics, store, cluster, health, pieces);
@@ -218,14 +218,17 @@ async fn serve(
 }
 
 /// Returns the time that clients have to go elsewhere. An embedded server has nowhere to send them,
-/// unless its reports have moved: then others serve them, and are about to take its place.
+/// unless its reports have moved: then others serve them, and are about to take its place. One that
+/// has moved them into its own file is embedded from then on.
 fn shutdown_delay(config: &Config, store: &Store) -> Duration {
-    let moved =
-        config.move_database_dir.is_some() && store.database().engine == DatabaseEngine::Postgres;
-    if moved {
-        config.shutdown_delay.max(MOVED_SHUTDOWN_DELAY)
-    } else {
-        config.shutdown_delay
+    let can_move = config.move_database_dir.is_some();
+    let (began_embedded, engine) = (config.database_dir.is_none(), store.database().engine);
+    match engine {
+        DatabaseEngine::Postgres if began_embedded && can_move => {
+            config.shutdown_delay.max(MOVED_SHUTDOWN_DELAY)
+        }
+        DatabaseEngine::Sqlite if !began_embedded => Duration::ZERO,
+        DatabaseEngine::Postgres | DatabaseEngine::Sqlite => config.shutdown_delay,
     }
 }
 
@@ -323,7 +326,13 @@ fn sweep(
 
 /// Returns the conditions under which requests may be sent here. The database is not asked: while
 /// it is away, discovery and reads still answer, and taking every replica out would stop those too.
-fn health(shutdown: &Shutdown, cluster: &Cluster, certificates: Arc<Certificates>) -> Health {
+fn health(
+    shutdown: &Shutdown,
+    cluster: &Cluster,
+    certificates: Arc<Certificates>,
+    store: &Store,
+) -> Health {
+    let store = store.clone();
     let ending = shutdown.clone();
     let authentication = cluster.front_proxy_loaded.clone();
     let definitions = cluster.definitions.clone();
@@ -335,6 +344,7 @@ fn health(shutdown: &Shutdown, cluster: &Cluster, certificates: Arc<Certificates
         Check::new("definitions", move || {
             definitions.is_synced() || definitions.load().iter().next().is_some()
         }),
+        Check::new("reports", move || !store.is_left_behind()),
         Check::new("shutdown", move || !ending.is_requested()),
     ])
 }

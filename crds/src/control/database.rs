@@ -1,4 +1,4 @@
-//! The database behind the server, and the move of an embedded one to another database.
+//! The database behind the server, and its move to another database.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 /// use; [`DatabaseStatus::history`] says it then.
 pub const HISTORY_FILE: &str = "history";
 
-/// Files of the directory that tells an embedded server where to move its reports. They are beside
+/// Files of the directory that tells a server where to move its reports. They are beside
 /// the parameters of the connection (see the crate `database`).
 pub mod move_file {
-    /// Identity of the cluster in the other database. Where it is absent, nothing is moved.
+    /// Identity of the cluster in the other database. Where it is absent, and [`TO_FILE`] too, nothing
+    /// is moved.
     pub const CLUSTER_IDENTITY: &str = "cluster-identity";
     /// Name of the cluster for people.
     pub const CLUSTER_NAME: &str = "cluster-name";
@@ -20,6 +21,12 @@ pub mod move_file {
     /// Name of the other database, chosen by whoever asks for the move; told back as
     /// [`DatabaseMove::target`](super::DatabaseMove::target).
     pub const TARGET: &str = "target";
+    /// A name that tells the order from every other one: servers that share the database that is
+    /// moved know by it which of them have read the order, and which one was given up.
+    pub const ORDER: &str = "order";
+    /// The order to move the reports to the server's own file. Where it is present, there is no other
+    /// database, and only a server that has such a file carries the order out.
+    pub const TO_FILE: &str = "to-file";
     /// The order to give the move up. Where it is present, the move ends, unless it is done.
     pub const GIVE_UP: &str = "give-up";
 }
@@ -71,6 +78,12 @@ pub struct DatabaseStatus {
     /// is read from there or written to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<String>,
+    /// True if the server follows an order to move the reports to another database.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_move: bool,
+    /// True if it also follows an order to move them to a file of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_move_to_file: bool,
     /// The move to another database, where one is asked for or was made.
     #[serde(default, rename = "move", skip_serializing_if = "Option::is_none")]
     pub move_: Option<DatabaseMove>,
@@ -87,7 +100,7 @@ pub enum DatabaseEngine {
     Postgres,
 }
 
-/// The progress of the move of an embedded database.
+/// The progress of the move of a database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseMove {

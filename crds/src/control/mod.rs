@@ -13,7 +13,7 @@
 //! | `floor` | get, update (PUT) | [`Floor`] | raises the resource version counter |
 //!
 //! `Database` is the one object `database`, read-only: what the reports are stored in, and how far
-//! a move of an embedded database has got. Its subresource `copy` is the database itself, where that
+//! a move of the database has got. Its subresource `copy` is the database itself, where that
 //! is a file beside the server.
 //!
 //! Resource versions are decimal strings, as everywhere in Kubernetes (KEP-5504).

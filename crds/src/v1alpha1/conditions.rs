@@ -14,8 +14,8 @@ pub const RECONCILING: &str = "Reconciling";
 pub const STALLED: &str = "Stalled";
 /// The database can be used.
 pub const DATABASE_READY: &str = "DatabaseReady";
-/// The reports of an embedded database are in the one that the specification asks for; absent
-/// where they were never moved.
+/// The reports are in the database that the specification asks for; absent where they were never
+/// moved.
 pub const DATABASE_MOVED: &str = "DatabaseMoved";
 /// The database that the operator runs has the major version that the specification asks for;
 /// absent where it was never brought to another one.

@@ -47,8 +47,9 @@ pub struct Context {
     pub(super) checks: Checks,
     /// uid of the namespace `kube-system`, once it is known: it never changes.
     pub(super) cluster_uid: OnceCell<String>,
-    /// Generation, by uid, for which leftovers were removed.
-    pub(super) swept: Mutex<HashMap<String, Option<i64>>>,
+    /// Generation, and the specification that was carried out for it, by uid, for which leftovers
+    /// were removed.
+    pub(super) swept: Mutex<HashMap<String, (Option<i64>, ReportsServerSpec)>>,
     /// The specification that was noted last, by name.
     pub(super) noted: Mutex<HashMap<String, ReportsServerSpec>>,
     /// Reconciliations that the kube-apiserver refused, by name.
@@ -88,11 +89,17 @@ impl Context {
         all.get(name).and_then(Refusals::pause)
     }
 
-    /// Watches what a specification depends on, and has its PostgreSQL examined.
+    /// Watches what a specification depends on, and has its PostgreSQL examined, and the one to which
+    /// its reports are to move. Where they are not to move, another one that is examined stays so, see
+    /// [`Self::forget_destination`].
     pub(super) fn follow(&self, spec: &Validated) {
         let name = spec.names.instance();
         if self.watch(spec).is_empty() {
             self.watches.leave(name);
+        }
+        if let Some(between) = &spec.between {
+            let destination = between.target.as_ref();
+            self.checks.ensure_destination(name, destination);
         }
         let Some(reached) = &spec.postgres else {
             self.checks.forget(name);
@@ -113,6 +120,8 @@ impl Context {
         let mut watched: BTreeSet<Watched> = spec.origin.watched();
         let of_database = spec.postgres.iter().flat_map(|reached| &reached.watched);
         watched.extend(of_database.cloned());
+        let of_destination = spec.between.iter().flat_map(|between| &between.watched);
+        watched.extend(of_destination.cloned());
         if !watched.is_empty() {
             let (names, namespace) = (&spec.names, &spec.namespace);
             self.watches.follow(names, namespace, watched.clone());
@@ -120,9 +129,19 @@ impl Context {
         watched
     }
 
+    /// Ends the examination of a database to which reports were to move, where `spec` does not move
+    /// them any more.
+    pub(super) fn forget_destination(&self, spec: &Validated) {
+        if spec.between.is_none() {
+            let name = spec.names.instance();
+            self.checks.ensure_destination(name, None);
+        }
+    }
+
     /// Stops looking after the PostgreSQL of a `ReportsServer`.
     fn forget_database(&self, name: &str) {
         self.checks.forget(name);
+        self.checks.ensure_destination(name, None);
         self.watches.leave(name);
         self.metrics.database.forget(name);
     }

@@ -223,7 +223,8 @@ async fn loosened(
         owner: None,
         ..spec
     };
-    if let Err(error) = Box::pin(keep(object, found, &spec, ctx)).await {
+    let in_force = found.in_force(object);
+    if let Err(error) = Box::pin(keep(&in_force, found, &spec, ctx)).await {
         return error.refused().map(Err).ok_or(error);
     }
     if spec

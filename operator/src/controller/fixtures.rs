@@ -1,6 +1,6 @@
 //! Objects for the tests, made by the real validation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use crds::names::LABEL_TARGET;
@@ -15,10 +15,11 @@ use super::Context;
 use super::build::ServiceAccountRef;
 use super::cached::Cached;
 use super::found::{Dereferenced, Level, NamespacePolicy, NamespaceState};
-use super::validate::{Refusal, Validated, specification};
+use super::validate::{Between, Refusal, Stage, Validated, specification};
 use super::watches::Watches;
 use crate::certs::{Material, Pair};
 use crate::crd_check::{Check, Told};
+use crate::database::between::Source;
 use crate::database::check::Checks;
 use crate::events::Publisher;
 use crate::leader::Term;
@@ -101,6 +102,25 @@ pub fn material() -> Material {
     }
 }
 
+/// Returns a move from one PostgreSQL to another.
+pub fn between(stage: Stage) -> Between {
+    Between {
+        stage,
+        secret: None,
+        told: None,
+        waits_for: None,
+        target: None,
+        watched: BTreeSet::new(),
+        egress: None,
+        source: Source {
+            name: "External (secret old)".to_owned(),
+            remains: "it stays as it was".to_owned(),
+            ..Source::default()
+        },
+        home: None,
+    }
+}
+
 /// Returns the operator's `ServiceAccount`.
 pub fn operator() -> ServiceAccountRef {
     ServiceAccountRef {
@@ -179,9 +199,13 @@ pub fn played(
                 .unwrap_or((request.path.as_str(), ""));
             let path = path.to_owned();
             if request.method == "PATCH" {
-                let body = request.body.clone();
+                let mut body = request.body.clone();
                 if !query.contains("dryRun") {
-                    writes.lock().unwrap().push((path, body.clone()));
+                    writes.lock().unwrap().push((path.clone(), body.clone()));
+                }
+                if path.ends_with("/status") {
+                    // The whole object is the answer.
+                    body["spec"] = json!({"targetNamespace": "target"});
                 }
                 request.answer(200, &body);
             } else if forbidden.iter().any(|part| path.contains(part)) {

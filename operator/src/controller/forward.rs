@@ -23,7 +23,7 @@ use crate::{certs, events, spans};
 
 /// The pause between two looks at pods that start, or bring a database to another major version.
 const STARTING_RESYNC: Duration = Duration::from_secs(5);
-/// The pause between two looks at a move of an embedded database.
+/// The pause between two looks at a move of the reports.
 const MOVING_RESYNC: Duration = Duration::from_secs(2);
 
 /// The extent to which a specification was carried out.
@@ -60,6 +60,11 @@ pub async fn carry_out(
         Ok(applied) => applied,
         Err(error) => return error.refused().map(Outcome::Refused).ok_or(error),
     };
+    // The database that a refused specification names is known for as long as it is asked for: it would
+    // be looked for anew, and the specification be refused again, without an end.
+    if refusal.is_none() {
+        ctx.forget_destination(spec);
+    }
     Box::pin(hand_over(object, found, spec, &certs, &applied, ctx)).await?;
     // status (client required)
     let state = State::Applied {
@@ -123,8 +128,8 @@ pub async fn apply_all(
     let kept = children.kept();
     let applied = Box::pin(apply::apply(client, children)).await?;
     accepted::note(spec, ctx).await;
-    let generation = object.meta().generation;
-    if !is_swept(spec, generation, ctx) {
+    // Of two databases one is not asked for, or not any more, until the reports have moved.
+    if spec.between.is_none() && !is_swept(object, spec, ctx) {
         let gone = Box::pin(apply::remove_orphans(client, spec, &kept)).await?;
         if !gone.is_empty() {
             info!(
@@ -134,15 +139,20 @@ pub async fn apply_all(
             );
         }
         let mut swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        swept.insert(spec.uid.clone(), generation);
+        let carried_out = (object.meta().generation, object.spec.clone());
+        swept.insert(spec.uid.clone(), carried_out);
     }
     Ok(applied)
 }
 
-/// Returns whether leftovers were removed in this generation.
-fn is_swept(spec: &Validated, generation: Option<i64>, ctx: &Context) -> bool {
+/// Returns whether leftovers of what is carried out were removed in this generation, in which an
+/// earlier specification may have been carried out before the one that is asked for.
+fn is_swept(object: &ReportsServer, spec: &Validated, ctx: &Context) -> bool {
     let swept = ctx.swept.lock().unwrap_or_else(PoisonError::into_inner);
-    swept.get(&spec.uid) == Some(&generation)
+    let found = swept.get(&spec.uid);
+    found.is_some_and(|(generation, carried_out)| {
+        *generation == object.meta().generation && *carried_out == object.spec
+    })
 }
 
 /// Hands the groups to the migration. The finalizer comes before the first group is touched, and
@@ -188,7 +198,8 @@ fn resync(
     // The server has not told yet which database it has opened.
     let known = spec.moving.is_some() || spec.postgres.is_none() || spec.history.is_some();
     let upgrading = spec.managed().is_some_and(Managed::is_upgrading);
-    let resync = if spec.move_progress == MoveProgress::UnderWay {
+    // Where one is over, what waited for its end follows.
+    let resync = if spec.move_progress != MoveProgress::None {
         MOVING_RESYNC
     } else if database && !upgrading && known && workload::is_ready(&applied.deployment) {
         RESYNC
@@ -198,4 +209,69 @@ fn resync(
     let due = certs.next.duration_since(found.now);
     let due = Duration::try_from(due).unwrap_or_default();
     due.clamp(Duration::from_secs(1), resync)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crds::v1alpha1::reasons;
+    use database::Parameters;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::fixtures;
+    use crate::database::check::Target;
+    use crate::testing::pair;
+
+    fn target() -> Target {
+        let pairs = [
+            ("host", "db.example"),
+            ("dbname", "d"),
+            ("username", "u"),
+            ("sslmode", "disable"),
+        ];
+        Target {
+            parameters: Arc::new(Parameters::from_map(pairs).unwrap()),
+            primary: None,
+            identity: "ours".to_owned(),
+            cluster_uid: "uid".to_owned(),
+            history: None,
+        }
+    }
+
+    /// The reports in the destination may be the reason of the refusal.
+    #[rstest]
+    #[case::specification_refused(true, None, true)]
+    #[case::child_refused(false, Some("/deployments/simple-server"), true)]
+    #[case::carried_out(false, None, false)]
+    #[tokio::test]
+    async fn the_database_of_a_refused_specification_stays_examined(
+        #[case] refused: bool,
+        #[case] foreign: Option<&'static str>,
+        #[case] examined: bool,
+    ) {
+        let (client, server) = pair();
+        let theirs = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+            "metadata": {"name": "simple-server", "namespace": "target"}});
+        let present = foreign.into_iter().map(|path| (path, theirs.clone()));
+        let _writes = fixtures::played(server, present.collect(), &[]);
+        let ctx = fixtures::context(&client);
+        let object = fixtures::object(json!({}));
+        let (found, spec) = (fixtures::read(), fixtures::validated_object(&object));
+        // No leftovers are looked for.
+        let swept = (object.metadata.generation, object.spec.clone());
+        ctx.swept.lock().unwrap().insert(spec.uid.clone(), swept);
+        ctx.checks.ensure_destination("simple", Some(&target()));
+        let refusal = refused.then(|| Refusal {
+            reason: reasons::NOT_SUPPORTED,
+            message: "no".to_owned(),
+        });
+        let done = Box::pin(carry_out(&object, &found, &spec, refusal.as_ref(), &ctx));
+        let outcome = done.await.unwrap();
+        let carried_out = matches!(outcome, Outcome::Done(_));
+        assert_eq!(carried_out, foreign.is_none());
+        assert_eq!(ctx.checks.has_destination("simple"), examined);
+    }
 }

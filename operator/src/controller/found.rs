@@ -1,7 +1,9 @@
 //! Everything that a reconciliation decides on, as it was read.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crds::control;
 use crds::v1alpha1::{ReportsServer, ReportsServerSpec};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -15,7 +17,7 @@ use crate::certs::given::Values;
 use crate::certs::{self, Material};
 use crate::database::check::Verdict;
 use crate::database::files::Objects;
-use crate::database::{cloudnativepg, embedded, managed, moving};
+use crate::database::{between, cloudnativepg, embedded, managed, moving};
 
 /// The state of the target namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,8 +141,32 @@ pub struct Dereferenced {
     pub dropped: BTreeSet<String>,
     /// The specification that was carried out last, where there is one that can still be read.
     pub accepted: Option<ReportsServerSpec>,
+    /// The move from one PostgreSQL to another.
+    pub between: between::Found,
     /// The content of the target namespace; nothing where the specification must not use it.
     pub inside: Inside,
+}
+
+impl Dereferenced {
+    /// Returns whether the server answers for an API group of reports.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        let mut groups = self.registered.iter().map(|registered| &registered.group);
+        groups.any(|group| group != control::GROUP)
+    }
+
+    /// Returns `object` with the specification that is to be carried out: while reports move from
+    /// one PostgreSQL to another, not the one that is asked for.
+    #[must_use]
+    pub fn in_force<'a>(&self, object: &'a ReportsServer) -> Cow<'a, ReportsServer> {
+        match self.between.in_force.clone() {
+            Some(spec) => Cow::Owned(ReportsServer {
+                spec,
+                ..object.clone()
+            }),
+            None => Cow::Borrowed(object),
+        }
+    }
 }
 
 /// The sources of a certificate that the operator does not issue.
@@ -202,7 +228,8 @@ impl Inside {
 pub enum Part {
     /// The Secrets with the certificates.
     Certificates,
-    /// The rights, the Service and the registration of the control API.
+    /// The rights, the Service, the registration of the control API, and the order by which the
+    /// reports have moved.
     Server,
 }
 

@@ -17,6 +17,7 @@ mod finalizer;
 pub(crate) mod fixtures;
 mod forward;
 mod found;
+mod lost;
 mod ownership;
 mod report;
 mod run;
@@ -172,6 +173,8 @@ async fn carry_out(object: &ReportsServer, ctx: &Context) -> Result<Action, Erro
         Ok(spec) => spec,
         Err(refused) => return Box::pin(upkeep::refuse(object, &found, &refused, ctx)).await,
     };
+    let (asked, in_force) = (object, found.in_force(object));
+    let object = &*in_force;
     // Between two steps of an upgrade there is no database: it is brought to its end first.
     if object.spec.suspend == Some(true) && !found.inside.has_stopped_database() {
         return Box::pin(upkeep::suspend(object, &found, &spec, ctx)).await;
@@ -182,7 +185,7 @@ async fn carry_out(object: &ReportsServer, ctx: &Context) -> Result<Action, Erro
         Outcome::Refused(refusal) => {
             let spec = Some(Box::new(spec));
             let refused = Refused { refusal, spec };
-            Box::pin(upkeep::refuse(object, &found, &refused, ctx)).await
+            Box::pin(upkeep::refuse(asked, &found, &refused, ctx)).await
         }
     }
 }

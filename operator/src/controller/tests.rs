@@ -4,6 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::found::{Part, Unkept};
+use super::validate::{Between, Stage, Validated};
 use super::{apply, build, finalizer, fixtures};
 use crate::certs::Material;
 use crate::testing::pair;
@@ -292,12 +293,15 @@ async fn nothing_is_applied_over_an_object_of_somebody_else() {
 
 /// Answers as a cluster in which one object is somebody else's. Returns the kinds and names of the
 /// children that were applied, with their specifications, and what was not.
-async fn kept_beside(foreign: &str, stored: &Material) -> (Vec<(String, Value)>, Vec<Unkept>) {
+async fn kept_beside(
+    foreign: &str,
+    spec: Validated,
+    stored: &Material,
+) -> (Vec<(String, Value)>, Vec<Unkept>) {
     let (client, mut server) = pair();
-    let spec = fixtures::validated(json!({}));
     let with = |material: &Material| Box::new(build::build(&spec, material, &fixtures::operator()));
     let (children, stored) = (with(&fixtures::material()), with(stored));
-    let task = tokio::spawn(async move { apply::keep(&client, &children, &stored).await });
+    let task = tokio::spawn(async move { apply::keep(&client, &spec, &children, &stored).await });
     let mut applied = Vec::new();
     while let Some(request) = server.next_if_any().await {
         let path = request.path.split('?').next().unwrap();
@@ -335,7 +339,8 @@ fn is_right(child: &str) -> bool {
 /// Without its rights, a server that runs refuses every client, suspended or not.
 #[tokio::test]
 async fn a_right_that_was_deleted_is_given_back_where_nothing_is_carried_out() {
-    let (applied, unkept) = kept_beside("nothing", &fixtures::material()).await;
+    let (spec, material) = (fixtures::validated(json!({})), fixtures::material());
+    let (applied, unkept) = Box::pin(kept_beside("nothing", spec, &material)).await;
     let rights = applied.iter().filter(|(child, _)| is_right(child));
     let kinds: Vec<&str> = rights
         .filter_map(|(child, _)| child.split('/').next())
@@ -354,7 +359,8 @@ async fn a_right_that_was_deleted_is_given_back_where_nothing_is_carried_out() {
 
 #[tokio::test]
 async fn a_right_that_cannot_be_given_is_told() {
-    let (applied, unkept) = kept_beside("roles/simple-server", &fixtures::material()).await;
+    let (spec, material) = (fixtures::validated(json!({})), fixtures::material());
+    let (applied, unkept) = Box::pin(kept_beside("roles/simple-server", spec, &material)).await;
     assert_eq!(unkept.len(), 1, "{unkept:?}");
     assert_eq!((unkept[0].part, unkept[0].foreign), (Part::Server, true));
     let mut children = applied.iter().map(|(child, _)| child.as_str());
@@ -378,7 +384,8 @@ async fn an_object_of_somebody_else_does_not_keep_the_others_from_being_applied(
         previous: vec!["stored-ca\n".to_owned()],
         ..Material::default()
     };
-    let (applied, unkept) = kept_beside(foreign, &stored).await;
+    let spec = fixtures::validated(json!({}));
+    let (applied, unkept) = Box::pin(kept_beside(foreign, spec.clone(), &stored)).await;
     let children = applied.iter().map(|(child, _)| child.as_str());
     let children: Vec<&str> = children.filter(|child| !is_right(child)).collect();
     assert_eq!(children, expected);
@@ -390,10 +397,47 @@ async fn an_object_of_somebody_else_does_not_keep_the_others_from_being_applied(
     } else {
         fixtures::material()
     };
-    let spec = fixtures::validated(json!({}));
     let children = build::build(&spec, &trusted, &fixtures::operator());
     let control_api = serde_json::to_value(&children.control_api).unwrap();
     assert_eq!(applied.last().unwrap().1, control_api["spec"]);
+}
+
+/// Pods of before find the reports by the order.
+#[rstest]
+#[case::moved(Stage::Moved, "nobody's", true)]
+#[case::foreign(Stage::Moved, "secrets/simple-database-move", false)]
+#[case::moving(Stage::Moving, "nobody's", false)]
+#[tokio::test]
+async fn the_order_by_which_the_reports_have_moved_is_kept(
+    #[case] stage: Stage,
+    #[case] foreign: &str,
+    #[case] expected: bool,
+) {
+    let spec = Validated {
+        between: Some(Between {
+            secret: Some([("host".to_owned(), b"h".to_vec())].into()),
+            ..fixtures::between(stage)
+        }),
+        ..fixtures::validated(json!({"database": {"mode": "External", "external": {
+            "connectionSecretRef": {"name": "new"}, "sslMode": "disable"}}}))
+    };
+    let material = fixtures::material();
+    let (applied, unkept) = Box::pin(kept_beside(foreign, spec, &material)).await;
+    let children = applied.iter().map(|(child, _)| child.as_str());
+    let children: Vec<&str> = children.filter(|child| !is_right(child)).collect();
+    let order = "secrets/simple-database-move";
+    let others = [
+        "secrets/simple-ca",
+        "secrets/simple-serving-cert",
+        "services/simple-server",
+        "apiservices/v1alpha1.control.reports-server.io",
+    ];
+    let kept = expected.then_some(order);
+    let expected: Vec<&str> = kept.into_iter().chain(others).collect();
+    assert_eq!(children, expected);
+    let failed = foreign == order;
+    let told: Vec<(Part, bool)> = unkept.iter().map(|u| (u.part, u.foreign)).collect();
+    assert_eq!(told, vec![(Part::Server, true); usize::from(failed)]);
 }
 
 /// A size can be less than the volume's where the specification forgot about the volume: after a

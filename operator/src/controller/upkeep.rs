@@ -21,7 +21,7 @@ use super::report::report;
 use super::status::State;
 use super::targets::{self, Serving};
 use super::validate::{self, Refusal, Refused, Validated};
-use super::{Context, Error, apply, build, cleanup, dereference};
+use super::{Context, Error, apply, build, cleanup, dereference, lost};
 use crate::migration::{GroupStatus, GroupTarget};
 use crate::{certs, events};
 
@@ -88,6 +88,7 @@ pub async fn refuse(
 ) -> Result<Action, Error> {
     let Refused { refusal, spec } = refused;
     let again = if spec.is_some() { STANDING } else { RESYNC };
+    Box::pin(lost::restore(object, read, ctx)).await;
     let last = Box::pin(last_in_force(object, read, refusal, ctx)).await?;
     let valid = last
         .as_ref()
@@ -154,6 +155,7 @@ pub async fn last_in_force(
         return Ok(None);
     };
     let read = dereference::dereference(&last, ctx).await?;
+    let last = read.in_force(&last).into_owned();
     Ok(Some((last, Dereferenced { kept: true, ..read })))
 }
 
@@ -215,7 +217,7 @@ async fn try_rescue(object: &ReportsServer, ctx: &Context) -> Result<Option<Kept
         spec.owner = None;
     }
     // What could not be read is watched and examined as before.
-    if !read.inside.is_way_unread {
+    if !read.inside.is_way_unread && !read.between.is_way_unread {
         ctx.follow(&spec);
     }
     let found = Box::pin(renew(&object, &read, &spec, ctx)).await?;
@@ -276,7 +278,8 @@ async fn settle(
     }
     let certs = forward::certify(read, &spec)?;
     let children = Box::new(build::build(&spec, &certs.material, &ctx.operator));
-    let applied = Box::pin(forward::apply_all(object, read, &spec, children, ctx)).await;
+    let in_force = read.in_force(object);
+    let applied = Box::pin(forward::apply_all(&in_force, read, &spec, children, ctx)).await;
     let applied = match applied {
         Ok(applied) => applied,
         Err(error) => {
@@ -315,7 +318,7 @@ async fn renew(
     let spec = &with_account_of(spec, read.inside.deployment.as_ref());
     let children = Box::new(build::build(spec, &certs.material, &ctx.operator));
     let stored = Box::new(build::build(spec, &read.inside.material, &ctx.operator));
-    let standing = Box::pin(apply::keep(&ctx.client, &children, &stored)).await;
+    let standing = Box::pin(apply::keep(&ctx.client, spec, &children, &stored)).await;
     for unkept in &standing.unkept {
         warn!(
             name = object.name_any(),

@@ -3,8 +3,11 @@
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
-use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodTemplateSpec};
 use kube::ResourceExt;
+
+use crate::database::between::home;
+use crate::database::moving::{FLAG, VARIABLE};
 
 /// Label of a pod with the template that it is of.
 const REVISION_LABEL: &str = "controller-revision-hash";
@@ -59,16 +62,44 @@ pub fn is_serving(deployment: &Deployment) -> bool {
     is_ready(deployment) || (wanted > 1 && available > 0)
 }
 
+/// Returns whether no pod of any template serves.
+#[must_use]
+pub fn is_away(deployment: &Deployment) -> bool {
+    let status = deployment.status.as_ref();
+    let available = status.and_then(|status| status.available_replicas);
+    available.unwrap_or(0) == 0
+}
+
 /// Returns whether the server that runs keeps its reports in SQLite.
 #[must_use]
 pub fn is_embedded(deployment: &Deployment) -> bool {
-    let pod = deployment
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.template.spec.as_ref());
-    let containers = pod.into_iter().flat_map(|pod| &pod.containers);
+    let template = deployment.spec.as_ref().map(|spec| &spec.template);
+    template.is_some_and(|template| has_flag(template, "--database="))
+}
+
+/// Returns whether a server of this template finds out where to move the reports to.
+#[must_use]
+pub fn hears_of_moves(template: &PodTemplateSpec) -> bool {
+    has_flag(template, FLAG) || has_variable(template, VARIABLE)
+}
+
+/// Returns whether a server of this template, which is on PostgreSQL, has a file to which the reports
+/// can be moved.
+#[must_use]
+pub fn has_file(template: &PodTemplateSpec) -> bool {
+    has_variable(template, home::VARIABLE)
+}
+
+fn has_variable(template: &PodTemplateSpec, name: &str) -> bool {
+    let containers = template.spec.iter().flat_map(|pod| &pod.containers);
+    let mut variables = containers.flat_map(|container| container.env.iter().flatten());
+    variables.any(|variable| variable.name == name)
+}
+
+fn has_flag(template: &PodTemplateSpec, flag: &str) -> bool {
+    let containers = template.spec.iter().flat_map(|pod| &pod.containers);
     let mut args = containers.flat_map(|container| container.args.iter().flatten());
-    args.any(|arg| arg.starts_with("--database="))
+    args.any(|arg| arg.starts_with(flag))
 }
 
 /// Returns whether only pods of the present template are left, and serve.
@@ -443,6 +474,8 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(is_serving(&deployment), expected);
+        let away = status.get("availableReplicas").is_none();
+        assert_eq!(is_away(&deployment), away);
     }
 
     #[rstest]
@@ -456,6 +489,23 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(is_embedded(&deployment), expected);
+    }
+
+    #[rstest]
+    #[case(json!({"args": ["--database=/f", "--move-database-dir=/m"]}), true)]
+    #[case(json!({"env": [{"name": "REPORTS_SERVER_MOVE_DIR", "value": "/m"}]}), true)]
+    #[case(json!({"args": ["--database-dir=/d"], "env": [{"name": "OTHER"}]}), false)]
+    fn where_to_move_is_heard_by_flag_or_variable(#[case] more: Value, #[case] expected: bool) {
+        let mut container = json!({"name": "server"});
+        container
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let template = json!({"spec": {"containers": [container]}});
+        assert_eq!(
+            hears_of_moves(&serde_json::from_value(template).unwrap()),
+            expected
+        );
     }
 
     #[rstest]

@@ -16,6 +16,32 @@ pub fn in_use(noted: Option<&str>, told: Option<&str>, abandoned: Option<&str>) 
     history.map(str::to_owned)
 }
 
+/// The facts that decide whether a history is given up.
+#[derive(Clone, Copy, Debug)]
+pub struct GivenUp<'a> {
+    /// The history that somebody wants to give up.
+    pub asked: Option<&'a String>,
+    /// The one that is noted in the status.
+    pub noted: Option<&'a str>,
+    /// True when an API group is served.
+    pub is_served: bool,
+    /// The identity of the cluster.
+    pub identity: &'a str,
+    /// The outcome of the last examination of the database in use.
+    pub present: Option<&'a Verdict>,
+}
+
+/// Returns the history that is given up on purpose, or was. One that is in use is not, while an API
+/// group is served from it.
+#[must_use]
+pub fn given_up(facts: GivenUp<'_>) -> Option<&str> {
+    let asked = facts.asked?.as_str();
+    let counts = !facts.is_served
+        || facts.noted != Some(asked)
+        || is_other(facts.identity, asked, facts.present);
+    counts.then_some(asked)
+}
+
 /// The database that a `ReportsServer` should be on.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
@@ -128,6 +154,30 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[rstest]
+    #[case::not_served(Some("h"), false, &["h"], true)]
+    #[case::served(Some("h"), true, &["h"], false)]
+    #[case::another_one_is_in_use(Some("other"), true, &["h"], true)]
+    #[case::lost(Some("h"), true, &[], true)]
+    fn a_history_in_use_is_not_given_up_while_it_is_served(
+        #[case] noted: Option<&str>,
+        #[case] is_served: bool,
+        #[case] held: &[&str],
+        #[case] expected: bool,
+    ) {
+        let held: Vec<(&str, &str)> = held.iter().map(|history| ("ours", *history)).collect();
+        let present = holding(&held, None);
+        let asked = "h".to_owned();
+        let given_up = given_up(GivenUp {
+            asked: Some(&asked),
+            noted,
+            is_served,
+            identity: "ours",
+            present: Some(&present),
+        });
+        assert_eq!(given_up, expected.then_some("h"));
+    }
 
     #[rstest]
     #[case(None, None, None, None)]

@@ -1,6 +1,7 @@
 //! The databases in which servers store their reports: the place of each, and those that the
 //! operator runs itself.
 
+pub mod between;
 pub mod check;
 pub mod cloudnativepg;
 pub mod embedded;

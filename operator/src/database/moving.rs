@@ -17,10 +17,13 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use super::files::Values;
 use super::place::{Postgres, Source, Storage};
 
-/// The directory in which the embedded server finds the destination.
+/// The directory in which the server finds the destination.
 pub const DIRECTORY: &str = "/etc/reports-server/move";
 /// The flag by which the server is told of [`DIRECTORY`].
 pub const FLAG: &str = "--move-database-dir=";
+/// The variable that stands for the flag beside a PostgreSQL: a server of the release before refuses
+/// the flag there, and does not know the variable.
+pub const VARIABLE: &str = "REPORTS_SERVER_MOVE_DIR";
 
 /// The state of a move, while the server still has the reports in its pod.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,8 +88,9 @@ pub fn step(wanted: Option<&str>, seen: &Seen) -> Step {
     match (wanted, embedded) {
         (None, true) | (Some(_), false) if seen.secret.is_none() => Step::None,
         (None, false) => Step::Refuse(
-            "spec.database.mode: reports in PostgreSQL are not moved back to an embedded database \
-             in this version; set the mode back to what it was"
+            "spec.database.mode: reports in PostgreSQL are not moved back before it is known which \
+             database is in use; set the mode back to what it was, and ask again when \
+             status.database.history names it"
                 .to_owned(),
         ),
         (None, true) if moved => Step::Refuse(format!(
@@ -158,13 +162,18 @@ pub fn target(postgres: &Postgres) -> String {
         DatabaseMode::CloudNativePg => format!(" ({name})"),
         DatabaseMode::Managed | DatabaseMode::Embedded => String::new(),
     };
-    let mode = match postgres.mode {
+    format!("{}{place}", word(postgres.mode))
+}
+
+/// Returns the word for a mode in the specification.
+#[must_use]
+pub const fn word(mode: DatabaseMode) -> &'static str {
+    match mode {
         DatabaseMode::Embedded => "Embedded",
         DatabaseMode::Managed => "Managed",
         DatabaseMode::External => "External",
         DatabaseMode::CloudNativePg => "CloudNativePG",
-    };
-    format!("{mode}{place}")
+    }
 }
 
 /// Returns the content of the Secret: the connection's parameters and the server's settings for it.
@@ -232,13 +241,13 @@ pub fn volume(name: &str, secret: String) -> Volume {
     }
 }
 
-/// Returns the phase of a move that is under way, and a sentence about it.
+/// Returns the phase of a move that is under way, and a sentence about it, from what the server has
+/// `told` and what the move `waits_for`.
 #[must_use]
-pub fn describe(moving: &Moving) -> (MovePhase, String) {
-    let Some(told) = &moving.told else {
-        let waits = moving.waits_for.clone();
-        let waits = waits.unwrap_or_else(|| "the server begins within two minutes".to_owned());
-        return (MovePhase::Waiting, waits);
+pub fn describe(told: Option<&DatabaseMove>, waits_for: Option<&str>) -> (MovePhase, String) {
+    let Some(told) = told else {
+        let waits = waits_for.unwrap_or("the server begins within two minutes");
+        return (MovePhase::Waiting, waits.to_owned());
     };
     let sentence = match told.phase {
         MovePhase::Waiting => format!("the server tries again soon: {}", told.message),
@@ -275,6 +284,8 @@ mod tests {
         control::DatabaseStatus {
             history: None,
             elsewhere: None,
+            can_move: true,
+            can_move_to_file: true,
             engine,
             sequence: 1,
             resource_version: "1".to_owned(),

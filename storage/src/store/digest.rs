@@ -72,6 +72,8 @@ impl Store {
         };
         let (rv, items, more) = match set {
             DigestSet::Imported => {
+                // Marks are read from the database, which may be another one by now.
+                self.consistent().await?;
                 let rv = token
                     .as_ref()
                     .map_or_else(|| resource.current_rv(), |t| t.rv);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crds::control::{DigestItem, GateSpec, GateState, ImportMode, ImportType};
 
@@ -64,7 +64,7 @@ pub(crate) struct Commit<T> {
 }
 
 /// A write on its way to the database.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Op {
     pub resource: ResourceId,
     pub key: ObjectKey,
@@ -73,7 +73,7 @@ pub(crate) struct Op {
     pub object: Encoded,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum OpKind {
     Create,
     Update {
@@ -100,7 +100,7 @@ pub(crate) enum OpOutcome {
 }
 
 /// A part of an import, small enough not to delay other writes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ImportChunk {
     pub resource: ResourceId,
     /// Any mode but `Reset`, which is a command of its own.
@@ -220,6 +220,12 @@ pub(crate) trait Engine: Log {
     /// Returns the words for another database than this one to which the parameters of the
     /// connection led the last time.
     fn elsewhere(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns the time since when the reports are in another database, to which this server could not
+    /// follow them; `None` where they are here.
+    fn behind_since(&self) -> Option<Instant> {
         None
     }
 

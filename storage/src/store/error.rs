@@ -105,8 +105,8 @@ pub enum OpenError {
     Unsuitable(String),
     /// The database is being filled by the server that still has the cluster's reports.
     #[error(
-        "the reports of cluster {0} are being moved into this database by its embedded server; \
-         wait until that is done, or give the move up there"
+        "the reports of cluster {0} are being moved into this database by the servers that have \
+         them; wait until that is done, or give the move up there"
     )]
     BeingFilled(String),
     /// The reports are in another database now.
@@ -115,12 +115,39 @@ pub enum OpenError {
          with --database-dir, or with --move-database-dir as before"
     )]
     Moved(String),
+    /// The database's content was moved to another PostgreSQL.
+    #[error(
+        "the reports of cluster {0} were moved from this database to another PostgreSQL; name that \
+         one, or start the server with --move-database-dir as before"
+    )]
+    MovedAway(String),
+    /// The database's content was moved to a file of a server.
+    #[error(
+        "the reports were moved from this database to the volume of one server; start that server \
+         with --database, and no other one"
+    )]
+    MovedToFile,
+    /// The reports were moved to a file, which is not there.
+    #[error(
+        "the reports were moved to {path}, and no file there is the one: bring the volume back that \
+         has it, or restore a backup"
+    )]
+    FileGone {
+        /// The file.
+        path: String,
+    },
     /// The reports were moved to a database, and this is another one.
     #[error(
         "the reports of cluster {0} were moved to another database than the one that is named now; \
          name that one again"
     )]
     MovedElsewhere(String),
+    /// The database to which the reports were moved has lost a part of them.
+    #[error(
+        "the database to which the reports of cluster {0} were moved lacks a part of them: it was \
+         put back to an earlier state; restore a newer backup of it"
+    )]
+    Incomplete(String),
     /// The database holds the cluster under another identity.
     #[error(
         "the database holds the reports of this Kubernetes cluster under the identity {found}, and \
@@ -163,7 +190,10 @@ impl OpenError {
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::BeingFilled(_) | Self::OtherDatabase(_) | Self::Revision(_) => true,
+            Self::BeingFilled(_)
+            | Self::OtherDatabase(_)
+            | Self::Revision(_)
+            | Self::Incomplete(_) => true,
             Self::Database(EngineError::Postgres(error)) => error.diagnosis().may_pass(),
             _ => false,
         }

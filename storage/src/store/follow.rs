@@ -323,12 +323,14 @@ impl Committer {
                 tracing::warn!("the cache no longer matches the database; loading it again");
                 self.in_step = false;
                 self.parted = true;
+                self.counters.part(true);
                 // Whoever follows has to come again if this fails, although the cache may be ahead
                 // of the database by number.
                 self.counters.reachable.store(false, Ordering::Relaxed);
                 self.recover().await?;
                 self.counters.reachable.store(true, Ordering::Relaxed);
                 self.parted = false;
+                self.counters.part(false);
                 self.in_step = true;
                 Ok(())
             }

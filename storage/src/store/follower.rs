@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::Store;
 use super::committer::unavailable;
 use super::engine::EngineError;
-use super::handle::WeakStore;
+use super::handle::{LEFT_BEHIND, WeakStore};
 
 /// Pause between looks while other servers write, and its bound while they do not.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
@@ -33,7 +33,7 @@ pub(super) struct Follower {
     /// The seq that somebody last wanted to see.
     wanted: watch::Sender<u64>,
     look: Notify,
-    /// The signal that others can write from now on.
+    /// The signal that others can write from now on, or do so to another database.
     others: Notify,
 }
 
@@ -48,7 +48,7 @@ impl Follower {
         self.look.notify_one();
     }
 
-    /// Begins to follow where nobody else could write until now.
+    /// Begins to follow where nobody else could write until now, or who writes was elsewhere.
     pub fn begin(&self) {
         self.others.notify_one();
     }
@@ -73,6 +73,7 @@ impl Follower {
             biased;
             () = sleep_until(due) => Reason::Due,
             () = self.look.notified() => Reason::Due,
+            () = self.others.notified() => Reason::Elsewhere,
             seq = announcement => Reason::Told(seq),
             changed = wanted.changed() => match changed {
                 Ok(()) => Reason::Wanted(*wanted.borrow_and_update()),
@@ -93,12 +94,15 @@ enum Reason {
     Told(u64),
     /// A read has seen that there is a commit.
     Wanted(u64),
+    /// The database is another one from now on, and so is who announces commits.
+    Elsewhere,
 }
 
 /// Follows until the store is closed.
 pub(super) fn start(follower: Arc<Follower>, store: WeakStore, stop: CancellationToken) {
     let following = async move {
         let mut wanted = follower.wanted.subscribe();
+        let mut ended: Option<Instant> = None;
         loop {
             let Some(mut announced) = store.upgrade().map(|s| s.engine().announcements()) else {
                 return;
@@ -107,6 +111,9 @@ pub(super) fn start(follower: Arc<Follower>, store: WeakStore, stop: Cancellatio
             let mut due = Instant::now() + pause;
             loop {
                 let reason = follower.reason(&mut wanted, announced.as_mut(), due).await;
+                if matches!(reason, Reason::Elsewhere) {
+                    break;
+                }
                 let Some(store) = store.upgrade() else {
                     return;
                 };
@@ -127,6 +134,12 @@ pub(super) fn start(follower: Arc<Follower>, store: WeakStore, stop: Cancellatio
                         DOWN_PAUSE
                     }
                 };
+                // Clients find a server that goes on: this one is not ready, and has no news for them.
+                if store.is_left_behind() && ended.is_none_or(|at| at.elapsed() >= LEFT_BEHIND) {
+                    tracing::error!("others go on without this server; its watches are ended");
+                    store.end_watches();
+                    ended = Some(Instant::now());
+                }
                 due = Instant::now() + pause;
             }
         }
@@ -146,7 +159,7 @@ impl Store {
     /// Returns whether the cache already has the commit that is the reason to look.
     fn has(&self, reason: Reason) -> bool {
         match reason {
-            Reason::Due => false,
+            Reason::Due | Reason::Elsewhere => false,
             Reason::Told(seq) | Reason::Wanted(seq) => seq <= self.position().borrow().seq,
         }
     }
@@ -156,7 +169,7 @@ impl Store {
         let own = match reason {
             Reason::Told(_) => None,
             Reason::Wanted(seq) => Some(seq),
-            Reason::Due => match self.newest().await? {
+            Reason::Due | Reason::Elsewhere => match self.newest().await? {
                 None => return Ok(Seen::NoOthers),
                 Some(seq) => {
                     self.vouch().await;

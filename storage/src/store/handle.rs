@@ -39,6 +39,9 @@ pub struct ReadError {
 /// before that is better.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
+/// Time for which a server may be behind the database without others being asked in its place.
+pub(super) const LEFT_BEHIND: Duration = Duration::from_secs(10);
+
 /// A store. Clones share it.
 #[derive(Clone)]
 pub struct Store {
@@ -57,6 +60,8 @@ pub(super) struct Inner {
     pub(super) stop: CancellationToken,
     /// The progress of the move to another database, where it can be moved.
     pub(super) moving: Option<watch::Receiver<Progress>>,
+    /// True where the reports can be moved to a file of this server.
+    pub(super) has_file: bool,
 }
 
 impl Store {
@@ -213,6 +218,8 @@ impl Store {
     pub fn database(&self) -> DatabaseStatus {
         let position = *self.inner.shared.commits.borrow();
         let progress = self.inner.moving.as_ref();
+        // Whoever moves the reports tells how far it is, and ends when they have moved.
+        let can_move = progress.is_some_and(|progress| progress.has_changed().is_ok());
         let progress = progress.and_then(|progress| progress.borrow().clone());
         DatabaseStatus {
             engine: if self.engine().projects() {
@@ -224,8 +231,19 @@ impl Store {
             resource_version: position.counter.max(1).to_string(),
             history: self.engine().history(),
             elsewhere: self.engine().elsewhere(),
+            can_move,
+            can_move_to_file: can_move && self.inner.has_file,
             move_: progress.map(|state| state.describe()),
         }
+    }
+
+    /// Returns whether others go on in the database, and this server cannot follow them: what it would
+    /// answer is old, and its watches see nothing.
+    #[must_use]
+    pub fn is_left_behind(&self) -> bool {
+        let since = [self.engine().behind_since(), self.counters().parted_since()];
+        let since = since.into_iter().flatten().min();
+        since.is_some_and(|since| since.elapsed() >= LEFT_BEHIND)
     }
 
     /// Begins to follow other servers, after a move to a database that they share.

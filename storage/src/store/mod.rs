@@ -35,7 +35,7 @@ pub use digest::DigestError;
 pub use engine::EngineError;
 pub use error::{OpenError, StoreError};
 pub use handle::{ReadError, Store};
-pub use moving::MoveOptions;
+pub use moving::{MoveOptions, MovedFrom};
 pub use options::{
     Database, Etcd, Observer, PostgresOptions, QueueLimits, RevisionError, StoreOptions,
 };

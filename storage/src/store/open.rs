@@ -32,7 +32,8 @@ impl Store {
             Database::Sqlite(path) => Arc::new(Sqlite::open_in_use(path).await?.not_moved().await?),
             Database::Postgres(options) => Arc::new(Postgres::open(options).await?),
             Database::Movable(options_of_move) => {
-                let (engine, mover, progress) = moving::open(options_of_move).await?;
+                let (engine, mover, progress) =
+                    moving::open(options_of_move, &options.etcd).await?;
                 let store = Self::begin(engine, options, Some(progress)).await?;
                 if let Some(mover) = mover {
                     mover.start(store.downgrade(), store.inner.stop.clone());
@@ -62,6 +63,10 @@ impl Store {
                 .begin_anew(revision.map_err(OpenError::Revision)?)
                 .await?;
         }
+        let has_file = match &options.database {
+            Database::Movable(options) => options.file.is_some(),
+            Database::Sqlite(_) | Database::Postgres(_) => false,
+        };
         let shared = Arc::new(Shared {
             applied: AtomicU64::new(0),
             commits: watch::Sender::new(Position::default()),
@@ -97,6 +102,7 @@ impl Store {
             committer,
             stop,
             moving,
+            has_file,
         };
         let store = Self {
             inner: Arc::new(inner),

@@ -71,7 +71,7 @@ impl fmt::Debug for StoreOptions {
 pub enum Database {
     /// A file, made if it does not exist, in a directory that exists. For one server.
     Sqlite(PathBuf),
-    /// A file that can be moved to PostgreSQL while it is served.
+    /// A database that can be moved to another one while it is served.
     Movable(MoveOptions),
     /// A PostgreSQL database, for any number of servers and clusters.
     Postgres(PostgresOptions),
@@ -81,7 +81,7 @@ impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(path) => path.display().fmt(f),
-            Self::Movable(options) => options.file.display().fmt(f),
+            Self::Movable(options) => options.from.fmt(f),
             Self::Postgres(options) => {
                 write!(f, "PostgreSQL as in {}", options.directory.display())
             }

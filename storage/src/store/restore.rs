@@ -1,14 +1,11 @@
 //! The return to a copy of an embedded database, before a server opens it.
 
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::OpenError;
+use super::sqlite::placing::{PlaceError, remove, replace};
 use super::sqlite::{FileLock, LOCK, Sqlite, beside, is_blank, lock};
-
-/// Ends of the names of the files that SQLite keeps beside a database.
-const BESIDE: [&str; 2] = ["-wal", "-shm"];
 
 /// The reason why a database does not begin with a copy.
 #[derive(Debug, thiserror::Error)]
@@ -104,13 +101,7 @@ impl Vacancy {
         sqlite.close_file().await;
         let objects = taken.map_err(RestoreError::Copy)?;
         remove(&beside(copy, LOCK))?;
-        sync(copy)?;
-        // A log that is left of the empty one must not meet the pages of the other.
-        for end in BESIDE {
-            remove(&beside(path, end))?;
-        }
-        fs::rename(copy, path).map_err(|source| failed(path, source))?;
-        sync(path.parent().unwrap_or(path))?;
+        replace(copy, path)?;
         Ok(objects)
     }
 }
@@ -121,23 +112,8 @@ async fn take_over(sqlite: &Sqlite, same_cluster: bool) -> Result<u64, OpenError
     Ok(sqlite.objects_stored().await?)
 }
 
-/// Removes a file; that there is none is as good.
-fn remove(path: &Path) -> Result<(), RestoreError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(path, error)),
-        _ => Ok(()),
-    }
-}
-
-/// Waits until a file, or the names in a directory, are on the disk.
-fn sync(path: &Path) -> Result<(), RestoreError> {
-    let synced = File::open(path).and_then(|file| file.sync_all());
-    synced.map_err(|source| failed(path, source))
-}
-
-fn failed(path: &Path, source: io::Error) -> RestoreError {
-    RestoreError::File {
-        path: path.to_owned(),
-        source,
+impl From<PlaceError> for RestoreError {
+    fn from(PlaceError { path, source }: PlaceError) -> Self {
+        Self::File { path, source }
     }
 }

@@ -1,7 +1,8 @@
 //! Figures of a store, for metrics.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use crate::cache::ResourceStats;
 use crate::model::Position;
@@ -63,6 +64,8 @@ pub(super) struct Counters {
     pub database_up: AtomicBool,
     /// False while the database does not answer questions either.
     pub reachable: AtomicBool,
+    /// The time since when the database does not go on from what the cache holds.
+    parted: Mutex<Option<Instant>>,
 }
 
 impl Counters {
@@ -73,7 +76,23 @@ impl Counters {
             failures: AtomicU64::new(0),
             database_up: AtomicBool::new(true),
             reachable: AtomicBool::new(true),
+            parted: Mutex::default(),
         })
+    }
+
+    /// Notes whether the database goes on from what the cache holds.
+    pub fn part(&self, parted: bool) {
+        let mut since = self.parted.lock().unwrap_or_else(PoisonError::into_inner);
+        if parted {
+            since.get_or_insert_with(Instant::now);
+        } else {
+            *since = None;
+        }
+    }
+
+    /// Returns the time since when it does not.
+    pub fn parted_since(&self) -> Option<Instant> {
+        *self.parted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes a batch.

@@ -166,9 +166,9 @@ pub(super) static DATABASE: Symptom = Symptom {
 
 pub(super) static CHANGES: Symptom = Symptom {
     title: "The database is being changed",
-    text: "`DatabaseMoved` follows a [move to PostgreSQL](database.md#from-embedded-to-postgresql), \
-           `DatabaseUpgraded` a [major upgrade](database.md#major-versions). Both are absent where \
-           there never was one.",
+    text: "`DatabaseMoved` follows a [move to PostgreSQL](database.md#from-embedded-to-postgresql) or \
+           [to a volume](database.md#from-postgresql-to-embedded), `DatabaseUpgraded` a \
+           [major upgrade](database.md#major-versions). Both are absent where there never was one.",
     reasons: &[
         Advice::new(
             reasons::MOVING,
@@ -183,18 +183,18 @@ pub(super) static CHANGES: Symptom = Symptom {
         Advice::new(
             reasons::MOVE_REFUSED,
             &[Seen::False(DATABASE_MOVED)],
-            "Use a database that is empty of this cluster, or make it one, as the message says; or \
-             set `database.mode: Embedded` again.",
+            "Use a database, or a volume, that is empty of this cluster, or make it one, as the message \
+             says; or set `spec.database` back.",
         ),
         Advice::new(
             reasons::MOVE_GIVEN_UP,
             &[Seen::False(DATABASE_MOVED)],
-            "Nothing: the reports stay in the embedded database.",
+            "Nothing: the reports stay where they are.",
         ),
         Advice::new(
             reasons::MOVED,
             &[Seen::True(DATABASE_MOVED)],
-            "Delete the volume that the message names when you no longer want it.",
+            "Delete what the message names, the volume of before, when you no longer want it.",
         ),
         Advice::new(
             reasons::UPGRADE_CHECKING,

@@ -170,12 +170,12 @@ pub struct DatabaseStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub schema_version: Option<String>,
-    /// The move of an embedded database to another one, while it lasts.
+    /// The move of the reports to another database, while it lasts.
     #[serde(default, rename = "move", skip_serializing_if = "Option::is_none")]
     pub move_: Option<DatabaseMoveStatus>,
 }
 
-/// The progress of the move of an embedded database.
+/// The progress of the move of the reports to another database.
 #[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseMoveStatus {

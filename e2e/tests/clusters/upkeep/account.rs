@@ -42,7 +42,7 @@ pub async fn is_made_again_with_its_pods(ground: &Ground, reports: usize) {
     ground.follow("ready", is_ready).await;
 }
 
-/// What binds it in the cluster and in kube-system comes back as soon as it is missed, by whomever.
+/// The bindings of the server in the cluster and in kube-system come back.
 pub async fn is_bound_again(ground: &Ground) {
     let bound: Api<ClusterRoleBinding> = Api::all(ground.line.client.clone());
     let readers: Api<RoleBinding> = Api::namespaced(ground.line.client.clone(), "kube-system");
@@ -59,11 +59,16 @@ where
     let ours = ListParams::default().labels(&format!("{}={NAME}", names::LABEL_OWNER));
     let uids = async || {
         let found = api.list_metadata(&ours).await.unwrap().items;
-        found.iter().filter_map(ResourceExt::uid).collect::<Vec<_>>()
+        found
+            .iter()
+            .filter_map(ResourceExt::uid)
+            .collect::<Vec<_>>()
     };
     let before = uids().await;
     for object in api.list_metadata(&ours).await.unwrap() {
-        let deleted = api.delete(&object.name_any(), &DeleteParams::default()).await;
+        let deleted = api
+            .delete(&object.name_any(), &DeleteParams::default())
+            .await;
         deleted.unwrap();
     }
     let again = async {

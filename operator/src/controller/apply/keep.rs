@@ -7,8 +7,9 @@ use kube::{Api, Client};
 use super::account;
 use super::child::{inside, named, one, present};
 use super::error::Error;
-use crate::controller::build::Children;
+use crate::controller::build::{self, Children};
 use crate::controller::found::{Part, Unkept};
+use crate::controller::validate::{Stage, Validated};
 
 /// The outcome of [`keep`].
 #[derive(Debug)]
@@ -28,12 +29,24 @@ impl Standing {
     }
 }
 
-/// Applies the certificates, the rights of the server, and what leads to it. `stored` are the children
-/// with the certificates that are in the cluster already: where new ones cannot be stored, nobody is
-/// told to trust them.
-pub async fn keep(client: &Client, children: &Children, stored: &Children) -> Standing {
-    let mut unkept = Box::pin(certificates(client, children)).await;
-    let children = if unkept.is_empty() { children } else { stored };
+/// Applies the certificates, the rights of the server, what leads to it, and where the reports have
+/// moved, what leads pods of before to them. `stored` are the children with the certificates that are
+/// in the cluster already: where new ones cannot be stored, nobody is told to trust them.
+pub async fn keep(
+    client: &Client,
+    spec: &Validated,
+    children: &Children,
+    stored: &Children,
+) -> Standing {
+    let order = Box::pin(standing_order(client, spec, children)).await;
+    let mut unkept: Vec<Unkept> = order.into_iter().collect();
+    let uncertified = Box::pin(certificates(client, children)).await;
+    let children = if uncertified.is_empty() {
+        children
+    } else {
+        stored
+    };
+    unkept.extend(uncertified);
     unkept.extend(Box::pin(rights(client, children)).await);
     let service = &children.service;
     if let Err(error) = one(&inside(client, service), service).await {
@@ -87,6 +100,26 @@ async fn rights(client: &Client, children: &Children) -> Vec<Unkept> {
     unkept.extend(replaced.err());
     let unkept = unkept.iter().map(|error| told(Part::Server, error));
     unkept.collect()
+}
+
+/// Applies the order that leads pods of before to the reports.
+///
+/// # Errors
+/// If it is refused.
+pub async fn order(client: &Client, spec: &Validated) -> Result<(), Error> {
+    let Some(order) = build::database_move(spec) else {
+        return Ok(());
+    };
+    one(&inside(client, &order), &order).await.map(drop)
+}
+
+/// Applies the order by which the reports have moved. Returns it where it could not be.
+async fn standing_order(client: &Client, spec: &Validated, children: &Children) -> Option<Unkept> {
+    let between = spec.between.as_ref();
+    between.filter(|between| between.stage == Stage::Moved)?;
+    let order = children.database_move.as_ref()?;
+    let applied = one(&inside(client, order), order).await;
+    applied.err().map(|error| told(Part::Server, &error))
 }
 
 /// Applies the certificates. Returns those that could not be.

@@ -50,7 +50,7 @@ use super::workload;
 pub use certificate::remove_unasked as remove_unasked_certificate;
 pub use embedded::Embedded;
 pub use error::Error;
-pub use keep::keep;
+pub use keep::{keep, order};
 #[cfg(test)]
 pub use managed::give_way;
 pub use managed::{Managed, Recovery};

@@ -19,6 +19,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::metadata::namespaced;
 use super::{Validated, collector, scale, storage, template};
 use crate::controller::validate::Backend;
+use crate::database::between::home;
 use crate::database::{embedded, moving, place};
 use crate::names::{CONTAINER_PORT, PORT_NAME};
 use crate::security;
@@ -57,7 +58,9 @@ pub(super) fn deployment(spec: &Validated) -> Deployment {
 
 /// Returns the template of a pod that stays as it is until its reports have moved.
 fn held(spec: &Validated) -> Option<PodTemplateSpec> {
-    spec.moving.as_ref()?.template.clone()
+    let embedded = spec.moving.as_ref().map(|moving| &moving.template);
+    let home = spec.home().map(|home| &home.template);
+    embedded.or(home)?.clone()
 }
 
 fn template(spec: &Validated) -> PodTemplateSpec {
@@ -128,21 +131,24 @@ fn volumes(spec: &Validated) -> Vec<Volume> {
     let mut volumes = vec![
         storage::volume(spec, database_mount(spec).0),
         certificate(spec),
-    ];
-    if let Backend::Pod(_) = spec.backend() {
         // Mounted from the start: where to move to arrives without a new pod.
-        volumes.push(moving::volume(MOVE_VOLUME, spec.names.database_move()));
-    }
+        moving::volume(MOVE_VOLUME, spec.names.database_move()),
+    ];
+    let home = spec.home();
+    volumes.extend(home.map(|_| storage::claimed(spec, DATA_VOLUME)));
     volumes.extend(copied(spec).then(copies));
     volumes.extend(collector::volume(spec));
     volumes
 }
 
 fn mounts(spec: &Validated) -> Vec<VolumeMount> {
-    let mut mounts = vec![database(spec), mount(CERT_VOLUME, CERT_DIR, true)];
-    if let Backend::Pod(_) = spec.backend() {
-        mounts.push(mount(MOVE_VOLUME, moving::DIRECTORY, true));
-    }
+    let mut mounts = vec![
+        database(spec),
+        mount(CERT_VOLUME, CERT_DIR, true),
+        mount(MOVE_VOLUME, moving::DIRECTORY, true),
+    ];
+    let home = spec.home();
+    mounts.extend(home.map(|_| mount(DATA_VOLUME, DATA_DIR, false)));
     mounts.extend(copied(spec).then(|| mount(COPIES_VOLUME, embedded::COPIES, false)));
     let ca = collector::volume(spec);
     mounts.extend(ca.map(|_| mount(collector::CA_VOLUME, collector::CA_DIR, true)));
@@ -155,7 +161,7 @@ fn container(spec: &Validated) -> Container {
         image: Some(spec.pod.image.clone()),
         image_pull_policy: Some(spec.pod.pull_policy.as_str().to_owned()),
         args: Some(args(spec)),
-        env: environment(spec),
+        env: Some(environment(spec)),
         ports: Some(vec![ContainerPort {
             name: Some(PORT_NAME.to_owned()),
             container_port: CONTAINER_PORT,
@@ -244,15 +250,26 @@ fn copied(spec: &Validated) -> bool {
 
 /// The root file system is read-only, and SQLite puts the journals of large statements into
 /// temporary files: without a place for them it fails with "disk I/O error" (6410).
-fn environment(spec: &Validated) -> Option<Vec<EnvVar>> {
-    let Backend::Pod(_) = spec.backend() else {
-        return None;
-    };
-    Some(vec![EnvVar {
-        name: "SQLITE_TMPDIR".to_owned(),
-        value: Some(DATA_DIR.to_owned()),
+fn environment(spec: &Validated) -> Vec<EnvVar> {
+    let journals = || variable("SQLITE_TMPDIR", DATA_DIR);
+    match spec.backend() {
+        Backend::Pod(_) => vec![journals()],
+        Backend::Postgres(_) => {
+            let mut variables = vec![variable(moving::VARIABLE, moving::DIRECTORY)];
+            if spec.home().is_some() {
+                variables.extend([variable(home::VARIABLE, &embedded::file()), journals()]);
+            }
+            variables
+        }
+    }
+}
+
+fn variable(name: &str, value: &str) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value: Some(value.to_owned()),
         ..EnvVar::default()
-    }])
+    }
 }
 
 /// Returns the volume with the database, or with what leads to it: name, path, whether it is only read.

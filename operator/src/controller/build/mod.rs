@@ -42,6 +42,7 @@ pub use notes::{Note, commit, retired};
 #[cfg(test)]
 pub(crate) use rbac::config_reader_rules;
 pub use rbac::{ServiceAccountRef, operand_binding};
+pub use secrets::database_move;
 
 /// Everything that belongs to one `ReportsServer`, in the order in which it is applied: rights
 /// before what uses them, what is mounted before what mounts it.
@@ -77,7 +78,7 @@ pub struct Children {
     pub embedded: Option<embedded::Children>,
     /// The place of PostgreSQL.
     pub connection: Option<ConfigMap>,
-    /// The place to which an embedded server is to move its reports.
+    /// The place to which the server is to move the reports.
     pub database_move: Option<Secret>,
     /// Volume of the embedded database; none where it is ephemeral.
     pub data: Option<PersistentVolumeClaim>,
@@ -123,7 +124,7 @@ pub fn build(spec: &Validated, material: &Material, operator: &ServiceAccountRef
         cluster: cluster(spec),
         embedded: embedded_children(spec),
         connection: config::connection(spec),
-        database_move: secrets::database_move(spec),
+        database_move: database_move(spec),
         data: storage::claim(spec),
         service: config::service(spec),
         deployment: deployment::deployment(spec),

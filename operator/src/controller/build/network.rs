@@ -19,6 +19,7 @@ use super::Validated;
 use super::metadata::namespaced;
 use super::rbac::ServiceAccountRef;
 use crate::controller::validate::Network;
+use crate::database::between::Egress;
 use crate::database::cloudnativepg;
 use crate::database::embedded::Embedded;
 use crate::database::managed::{self, Backup, Destination, Managed, Recovery, Source};
@@ -54,6 +55,7 @@ fn server(spec: &Validated, network: &Network) -> NetworkPolicy {
     let egress = [dns(), api_servers(network)]
         .into_iter()
         .chain(to_database(spec, network))
+        .chain(to_other_database(spec))
         .chain(to_collector(spec, network));
     NetworkPolicy {
         metadata: namespaced(spec, spec.names.server()),
@@ -119,6 +121,15 @@ fn to_database(spec: &Validated, network: &Network) -> Option<NetworkPolicyEgres
     Some(NetworkPolicyEgressRule {
         to,
         ports: Some(ports.into_iter().map(tcp).collect()),
+    })
+}
+
+/// Returns the rule to the database from which, or to which, the reports move.
+fn to_other_database(spec: &Validated) -> Option<NetworkPolicyEgressRule> {
+    let Egress { cidrs, ports } = spec.between.as_ref()?.egress.as_ref()?;
+    Some(NetworkPolicyEgressRule {
+        to: addresses(cidrs),
+        ports: Some(ports.iter().copied().map(tcp).collect()),
     })
 }
 

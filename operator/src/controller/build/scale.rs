@@ -24,7 +24,8 @@ const CPU_PER_POD: &str = "1";
 /// Absent where an autoscaler has decided: it owns the field then. Until it has, the present number
 /// stays, since a field that nobody owns any more falls back to one pod.
 pub(super) fn replicas(spec: &Validated) -> Option<i32> {
-    if spec.moving.is_some() {
+    // Nobody else could follow the reports into a file.
+    if spec.moving.is_some() || spec.home().is_some() {
         return Some(1);
     }
     // A server would write to a database that is about to be filled.
@@ -85,6 +86,11 @@ pub(super) fn autoscaler(spec: &Validated) -> Option<HorizontalPodAutoscaler> {
     if is_recovering(spec) || spec.moving.is_some() {
         return None;
     }
+    // No leftovers are removed while reports move, so it has to agree.
+    let (min, max) = match spec.home() {
+        Some(_) => (1, 1),
+        None => (auto.min, auto.max),
+    };
     let metrics = if auto.metrics.is_empty() {
         vec![cpu()]
     } else {
@@ -93,8 +99,8 @@ pub(super) fn autoscaler(spec: &Validated) -> Option<HorizontalPodAutoscaler> {
     Some(HorizontalPodAutoscaler {
         metadata: namespaced(spec, spec.names.server()),
         spec: Some(HorizontalPodAutoscalerSpec {
-            min_replicas: Some(auto.min),
-            max_replicas: auto.max,
+            min_replicas: Some(min),
+            max_replicas: max,
             metrics: Some(metrics),
             scale_target_ref: CrossVersionObjectReference {
                 api_version: Some("apps/v1".to_owned()),

@@ -21,9 +21,12 @@ pub(super) fn ca(spec: &Validated, material: &Material) -> Secret {
     }
 }
 
-/// Returns where an embedded server is to move its reports, while there is something to tell it.
-pub(super) fn database_move(spec: &Validated) -> Option<Secret> {
-    let told = spec.moving.as_ref()?.secret.as_ref()?;
+/// Returns where the server is to move the reports, while there is something to tell it.
+#[must_use]
+pub fn database_move(spec: &Validated) -> Option<Secret> {
+    let embedded = spec.moving.as_ref().map(|moving| &moving.secret);
+    let between = spec.between.as_ref().map(|between| &between.secret);
+    let told = embedded.or(between)?.as_ref()?;
     Some(Secret {
         metadata: namespaced(spec, spec.names.database_move()),
         data: Some(moving::data(told)),

@@ -16,8 +16,13 @@ use crate::database::place::{self, Database, Storage};
 
 /// Returns the claim.
 pub(super) fn claim(spec: &Validated) -> Option<PersistentVolumeClaim> {
-    let Database::Embedded(Storage::Claim { size, class }) = &spec.database else {
-        return None;
+    let (size, class) = match (&spec.database, spec.home()) {
+        (Database::Embedded(Storage::Claim { size, class }), _) => (size, class),
+        (Database::Postgres(_), Some(home)) => match home.storage.as_ref()? {
+            Storage::Claim { size, class } => (size, class),
+            Storage::EmptyDir { .. } => return None,
+        },
+        _ => return None,
     };
     let note = spec.embedded.as_ref().and_then(Embedded::recovery_note);
     Some(PersistentVolumeClaim {
@@ -54,19 +59,25 @@ pub(super) fn volume(spec: &Validated, name: &str) -> Volume {
     }
 }
 
+/// Returns the volume with the claim of an embedded database.
+pub(super) fn claimed(spec: &Validated, name: &str) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name: spec.names.data(),
+            ..PersistentVolumeClaimVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
 fn embedded(spec: &Validated, storage: &Storage, name: &str) -> Volume {
     let volume = Volume {
         name: name.to_owned(),
         ..Volume::default()
     };
     match storage {
-        Storage::Claim { .. } => Volume {
-            persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
-                claim_name: spec.names.data(),
-                ..PersistentVolumeClaimVolumeSource::default()
-            }),
-            ..volume
-        },
+        Storage::Claim { .. } => claimed(spec, name),
         Storage::EmptyDir { size } => Volume {
             empty_dir: Some(EmptyDirVolumeSource {
                 size_limit: Some(size.clone()),

@@ -215,7 +215,10 @@ async fn account(
 ///
 /// # Errors
 /// If it cannot be read; that it is missing is an answer.
-async fn deployment(client: &Client, spec: &Validated) -> Result<Option<Deployment>, Error> {
+pub(super) async fn deployment(
+    client: &Client,
+    spec: &Validated,
+) -> Result<Option<Deployment>, Error> {
     let api = Api::<Deployment>::namespaced(client.clone(), &spec.namespace);
     let name = spec.names.server();
     let found = api.get_opt(&name).await;
@@ -296,11 +299,14 @@ async fn embedded_known(
     })
 }
 
-/// Returns what an embedded server is told about where to move its reports.
+/// Returns what the server is told about where to move the reports.
 ///
 /// # Errors
 /// If it cannot be read; that it is missing is an answer.
-async fn move_secret(client: &Client, spec: &Validated) -> Result<Option<Values>, Error> {
+pub(super) async fn move_secret(
+    client: &Client,
+    spec: &Validated,
+) -> Result<Option<Values>, Error> {
     values(client, spec, &spec.names.database_move()).await
 }
 
@@ -369,7 +375,7 @@ async fn history(
 }
 
 /// Asks the server for its database; returns nothing where it does not answer.
-async fn database(client: &Client) -> Option<control::DatabaseStatus> {
+pub(super) async fn database(client: &Client) -> Option<control::DatabaseStatus> {
     let path = format!("/apis/{}/{DATABASES}/{DATABASE_NAME}", control::API_VERSION);
     let request = http::Request::get(path).body(Vec::new()).ok()?;
     let answer = timeout(ANSWER, client.request::<control::Database>(request)).await;

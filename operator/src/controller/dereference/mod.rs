@@ -1,10 +1,13 @@
 //! Step 1 of a reconciliation: reads everything that the other steps decide on.
 
 mod api_servers;
+mod between;
 mod error;
 mod inside;
 mod reading;
 mod registered;
+
+use std::borrow::Cow;
 
 use crds::names::{LABEL_POD_SECURITY, LABEL_TARGET};
 use crds::v1alpha1::ReportsServer;
@@ -18,8 +21,9 @@ use kube::{Api, Client, Resource, ResourceExt};
 use super::found::{
     Claim, Dereferenced, Inside, Level, NamespacePolicy, NamespaceState, Registered,
 };
-use super::validate::specification;
+use super::validate::{Validated, specification};
 use super::{Context, accepted, apply, targets};
+use crate::database::between::Found;
 use crate::names::{KUBE_SYSTEM, Names};
 
 use self::reading::Reading;
@@ -60,14 +64,40 @@ async fn read(
     let Ok(spec) = specification(object, &outside) else {
         return Ok(outside);
     };
-    let inside = match Box::pin(inside::read(object, &spec, reading, ctx)).await {
+    match Box::pin(within(object, &spec, &outside, reading, ctx)).await {
         Err(error) if error.is_forbidden() => {
             apply::gain_access(&ctx.client, &spec, &ctx.operator).await?;
-            Box::pin(inside::read(object, &spec, reading, ctx)).await?
+            // The specification that was carried out last could not be read either.
+            let outside = self::outside(object, reading, ctx).await?;
+            Box::pin(within(object, &spec, &outside, reading, ctx)).await
         }
-        read => read?,
+        read => read,
+    }
+}
+
+/// Reads the target namespace, for the specification that is to be carried out.
+async fn within(
+    object: &ReportsServer,
+    spec: &Validated,
+    outside: &Dereferenced,
+    reading: Reading,
+    ctx: &Context,
+) -> Result<Dereferenced, Error> {
+    let mut read = outside.clone();
+    read.between = Box::pin(between::read(object, outside, spec, reading, ctx)).await?;
+    let object = match read.in_force(object) {
+        Cow::Borrowed(object) => {
+            read.inside = Box::pin(inside::read(object, spec, reading, ctx)).await?;
+            return Ok(read);
+        }
+        Cow::Owned(object) => object,
     };
-    Ok(Dereferenced { inside, ..outside })
+    let groups = ctx.supervisor.status(&object.name_any());
+    read.dropped = targets::dropped(&object, &read.registered, &groups);
+    if let Ok(spec) = specification(&object, &read) {
+        read.inside = Box::pin(inside::read(&object, &spec, reading, ctx)).await?;
+    }
+    Ok(read)
 }
 
 /// Reads what does not lie in the target namespace, and the specification that was carried out last.
@@ -104,6 +134,7 @@ async fn outside(
         dropped: targets::dropped(object, &registered, &groups),
         registered,
         accepted,
+        between: Found::default(),
         api_server_ports,
         inside: Inside::default(),
     })

@@ -1,24 +1,22 @@
 //! The condition of each part: certificates, database, APIServices, migration.
 
-use crds::control::MovePhase;
 use crds::v1alpha1::reasons;
-use crds::v1alpha1::spec::{ApiOwner, ApiSpec};
-use crds::v1alpha1::status::{DatabaseMoveStatus, MigrationPhase, ServedBy};
+use crds::v1alpha1::spec::{ApiOwner, ApiSpec, DatabaseMode};
+use crds::v1alpha1::status::{MigrationPhase, ServedBy};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
 use super::conditions::{Finding, Is};
-use super::migration::count;
-use super::{backup, upgrade};
+use super::{backup, between, upgrade};
 use crate::certs::{Outcome, Phase};
 use crate::controller::apply::{Applied, Managed, Volume};
 use crate::controller::found::{Found, Part};
 use crate::controller::validate::{Backend, Reached, Validated};
 use crate::controller::workload;
 use crate::database::known::{Known, State};
-use crate::database::moving::{self, Moving};
+use crate::database::moving;
 use crate::images;
 use crate::migration::{ApiServiceStatus, GroupStatus};
 
@@ -71,9 +69,9 @@ pub fn database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -
 /// Returns the database that the specification asks for.
 fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>) -> Finding {
     let managed = applied.managed.as_ref();
-    let volume = managed
-        .map(|managed| &managed.data)
-        .or(applied.data.as_ref());
+    // One to which the reports are only on their way says nothing of those that are served.
+    let data = applied.data.as_ref().filter(|_| spec.home().is_none());
+    let volume = managed.map(|managed| &managed.data).or(data);
     if let Some(finding) = blocked_restore(applied) {
         return finding;
     }
@@ -110,22 +108,30 @@ fn wanted_database(spec: &Validated, applied: &Applied, postgres: Option<&Known>
     }
 }
 
-/// Returns whether the reports of an embedded database are where the specification wants them; nothing
-/// where they were never to be moved.
+/// Returns whether the reports are where the specification wants them; nothing where they were not
+/// to be moved. `before` was said last, while they were in a database of the mode `was`.
 pub fn moved(
     spec: &Validated,
-    before: Option<&Condition>,
+    (before, was): (Option<&Condition>, Option<DatabaseMode>),
     applied: &Applied,
     postgres: Option<&Known>,
 ) -> Option<Finding> {
+    if let Some(between) = &spec.between {
+        return between::moved(spec, between);
+    }
     let Some(moving) = &spec.moving else {
         // The last thing that was said of a move was that it is under way.
         before.filter(|before| before.status != "True")?;
-        return Some(match spec.backend() {
-            Backend::Pod(_) => Finding::no(
+        let stays = |place: &str| {
+            Finding::no(
                 reasons::MOVE_GIVEN_UP,
-                "the reports stay in the embedded database",
-            ),
+                format!("the reports stay in {place}"),
+            )
+        };
+        let embedded = was.is_none_or(|was| was == DatabaseMode::Embedded);
+        return Some(match spec.backend() {
+            Backend::Pod(_) => stays("the embedded database"),
+            Backend::Postgres(postgres) if !embedded => stays(&moving::target(postgres)),
             Backend::Postgres(postgres) => Finding::yes(
                 reasons::MOVED,
                 format!(
@@ -136,7 +142,7 @@ pub fn moved(
             ),
         });
     };
-    let (phase, mut message) = moving::describe(moving);
+    let (phase, mut message) = moving::describe(moving.told.as_ref(), moving.waits_for.as_deref());
     let wanted = spec.database.postgres().is_some();
     if wanted && moving.told.is_none() && moving.secret.is_none() {
         let found = [
@@ -148,22 +154,9 @@ pub fn moved(
     }
     let reason = match phase {
         _ if !wanted => reasons::MOVE_GIVEN_UP,
-        MovePhase::Refused => reasons::MOVE_REFUSED,
-        MovePhase::Waiting | MovePhase::GivenUp => reasons::MOVE_WAITING,
-        _ => reasons::MOVING,
+        phase => between::reason(phase),
     };
     Some(Finding::no(reason, message))
-}
-
-/// Returns how far a move is, for the status.
-pub fn move_status(moving: &Moving) -> Option<DatabaseMoveStatus> {
-    let told = moving.told.as_ref()?;
-    Some(DatabaseMoveStatus {
-        phase: format!("{:?}", told.phase),
-        target: told.target.clone(),
-        objects_copied: count(told.objects_copied),
-        objects_total: count(told.objects_total),
-    })
 }
 
 /// Of a database that is away for an upgrade.

@@ -5,7 +5,7 @@ use crds::v1alpha1::status::DatabaseStatus;
 use kube::ResourceExt;
 
 use super::conditions::Conditions;
-use super::{backup, components};
+use super::{backup, between};
 use crate::controller::apply::Applied;
 use crate::controller::validate::{Backend, Validated};
 use crate::controller::workload;
@@ -46,7 +46,7 @@ pub fn status(
         size_bytes: known.and_then(|known| known.bytes),
         last_backup: last_backup.map(|(backup, _)| backup).or(before),
         schema_version: known.and_then(|known| known.schema_version.clone()),
-        move_: spec.moving.as_ref().and_then(components::move_status),
+        move_: between::progress(spec),
     }
 }
 

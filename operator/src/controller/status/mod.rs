@@ -3,6 +3,7 @@
 
 mod admission;
 mod backup;
+mod between;
 mod components;
 mod conditions;
 mod database;
@@ -112,8 +113,11 @@ pub fn compute(
         } else {
             conditions.remove(types::LAST_BACKUP_SUCCEEDED);
         }
+        let was = before.database.as_ref().and_then(|database| database.mode);
         let moved = conditions.get(types::DATABASE_MOVED);
-        if let Some(finding) = components::moved(spec, moved, applied, *database) {
+        if between::is_void(spec, moved, was) {
+            conditions.remove(types::DATABASE_MOVED);
+        } else if let Some(finding) = components::moved(spec, (moved, was), applied, *database) {
             conditions.set(types::DATABASE_MOVED, finding);
         }
         describe(&mut status, &conditions, spec, applied, certs, *database);

@@ -17,7 +17,7 @@ use crate::controller::workload;
 pub fn as_applied(spec: &Validated, applied: &Applied) -> Finding {
     let pods = &applied.pods[..];
     let finding = reached(&applied.deployment, pods, &applied.control_api);
-    let managed = applied.managed.as_ref().filter(|_| spec.moving.is_none());
+    let managed = applied.managed.as_ref().filter(|_| !spec.moves());
     with_database(finding, managed.map(|managed| &managed.stateful_set))
 }
 
@@ -77,7 +77,7 @@ pub fn as_found(spec: &Validated, found: &Found) -> Finding {
     match &found.deployment {
         Some(deployment) => {
             let finding = reached(deployment, &found.pods, &found.control_api);
-            let managed = spec.is_managed() && spec.moving.is_none();
+            let managed = spec.is_managed() && !spec.moves();
             let database = found.stateful_set.as_ref().filter(|_| managed);
             with_database(finding, database)
         }

@@ -7,7 +7,7 @@ use kube::Resource;
 
 use super::conditions::{Conditions, Finding, Is};
 use super::state::State;
-use super::{components, migration};
+use super::{between, components, migration};
 use crate::certs;
 use crate::controller::workload;
 use crate::database::managed::Managed;
@@ -96,6 +96,14 @@ fn busy(conditions: &Conditions, state: &State<'_>) -> Option<(&'static str, Str
         return None;
     };
     let upgraded = spec.managed().filter(|managed| managed.upgrade.is_some());
+    if let Some(between) = &spec.between
+        && let Some(what) = between::busy(between)
+    {
+        let moved = conditions.get(types::DATABASE_MOVED);
+        let told = moved.filter(|moved| moved.status != "True");
+        let told = told.map_or(what, |told| told.message.as_str());
+        return Some((reasons::MOVING, told.to_owned()));
+    }
     let goes_on = [
         (
             spec.moving.is_some(),

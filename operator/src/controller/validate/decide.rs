@@ -19,8 +19,9 @@ pub struct Refused {
     pub spec: Option<Box<Validated>>,
 }
 
-/// Returns what is to be done of the specification of `object`. Of an object that is being deleted,
-/// the database stays of the major version that it has.
+/// Returns what is to be done of the specification of `object`: while reports move from one
+/// PostgreSQL to another, of the one in its place. Of an object that is being deleted, the database
+/// stays of the major version that it has.
 ///
 /// # Errors
 /// If the specification is not valid, or the namespace holds what does not fit.
@@ -29,16 +30,37 @@ pub fn validate(object: &ReportsServer, found: &Dereferenced) -> Result<Validate
         refusal,
         spec: None,
     };
+    let in_force = found.in_force(object);
+    let (asked, object) = (object, &*in_force);
     let spec = specification(object, found).map_err(refused)?;
     let leaves = object.meta().deletion_timestamp.is_some();
     let spec = if leaves { spec.staying() } else { spec };
     let spec = certificates::certified(spec, found);
     let allowed = allowed::check(&spec, found, leaves);
     let decided = allowed.and_then(|()| decide(object, spec.clone(), found));
-    decided.map_err(|refusal| Refused {
-        refusal,
-        spec: Some(Box::new(reached(object, spec, found))),
+    let decided = decided.map_err(|refusal| explained(refusal, found));
+    let decided = decided.and_then(|spec| moving::decide(asked, spec, found));
+    decided.map_err(|refusal| {
+        let spec = moving::kept(asked, reached(object, spec, found), found);
+        let spec = Some(Box::new(spec));
+        Refused { refusal, spec }
     })
+}
+
+/// Returns the refusal of a specification that is not the one that is asked for: the reports have
+/// moved by it, and it is carried out first.
+fn explained(refusal: Refusal, found: &Dereferenced) -> Refusal {
+    if found.between.history().is_none() || found.between.in_force.is_none() {
+        return refusal;
+    }
+    Refusal {
+        message: format!(
+            "the specification by which the reports have moved, and which spec.database no longer \
+             names: {}",
+            refusal.message
+        ),
+        ..refusal
+    }
 }
 
 fn decide(
@@ -56,7 +78,7 @@ fn decide(
         Some(known) => spec.embedded_reconciled_with(known.clone())?,
         None => spec,
     };
-    moving::decide(object, reached(object, spec, found), found)
+    Ok(reached(object, spec, found))
 }
 
 /// Returns the specification with what is known about its PostgreSQL, where it has one and that could
@@ -67,7 +89,7 @@ fn reached(object: &ReportsServer, spec: Validated, found: &Dereferenced) -> Val
         return spec;
     }
     match Route::of(object, &spec, inside.cloud_native_pg.as_ref()) {
-        Some(route) => spec.reached_by(route, inside),
+        Some(route) => spec.reached_by(route, inside, found.between.is_ordered()),
         None => spec,
     }
 }

@@ -4,6 +4,7 @@
 //! every default resolved.
 
 mod allowed;
+mod between;
 mod certificates;
 mod checks;
 mod collector;
@@ -20,6 +21,7 @@ mod template;
 mod tests;
 mod validated;
 
+pub use between::{Between, Home, Stage};
 pub use decide::{Refused, validate};
 pub use network::Network;
 pub use postgres::{Reached, Route, cluster};

@@ -102,9 +102,10 @@ impl Route {
         })
     }
 
-    /// Returns what follows for the database of `spec`, with what was found in its namespace.
+    /// Returns what follows for the database of `spec`, with what was found in its namespace. Reports
+    /// that `may_leave` it are not missed there.
     #[must_use]
-    pub fn reached(self, spec: &Validated, inside: &Inside) -> Reached {
+    pub fn reached(self, spec: &Validated, inside: &Inside, may_leave: bool) -> Reached {
         let watched = self.watched();
         let target = self.target(&spec.namespace, &inside.connection);
         let has_crd = inside
@@ -127,7 +128,8 @@ impl Route {
                     connection: &self.connection,
                 };
                 // What is known of another database tells nothing about the one in use.
-                let other = history::mistaken(wanted, verdict.as_ref()).map(Verdict::Unusable);
+                let mistaken = || history::mistaken(wanted, verdict.as_ref());
+                let other = (!may_leave).then(mistaken).flatten().map(Verdict::Unusable);
                 let verdict = other.or(verdict);
                 let known = Known::found(&target.parameters, verdict, self.primary, self.problem);
                 (known, Some(target).filter(|_| !stopped))
@@ -146,7 +148,9 @@ impl Route {
         }
     }
 
-    fn watched(&self) -> BTreeSet<Watched> {
+    /// Returns the objects of others that it depends on.
+    #[must_use]
+    pub fn watched(&self) -> BTreeSet<Watched> {
         let sources = self.connection.sources.iter().map(|source| match source {
             Source::Secret { name, .. } => Watched::Secret(name.clone()),
             Source::ConfigMap { name, .. } => Watched::ConfigMap(name.clone()),

@@ -1,6 +1,5 @@
 //! The specification, checked against itself and the cluster, with every default.
 
-use crds::control;
 use crds::names as crd_names;
 use crds::v1alpha1::defaults::{self, Effective};
 use crds::v1alpha1::spec::{
@@ -18,8 +17,9 @@ use super::validated::{MoveProgress, PodSettings, Validated};
 use super::{allowed, checks, collector, network, scale};
 use crate::controller::found::Dereferenced;
 use crate::database::embedded::{self, Embedded};
+use crate::database::history::{self, GivenUp};
 use crate::database::place::{Connection, Database, Postgres, Storage};
-use crate::database::{external, history, managed};
+use crate::database::{external, managed};
 use crate::names::Names;
 use crate::{certs, images, migration};
 
@@ -59,7 +59,10 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
     let postgres = database.postgres();
     let begun_anew = postgres.and_then(|postgres| begun_anew(object, found, postgres));
     let told = found.inside.history.as_deref();
-    let history = postgres.and_then(|_| history::in_use(noted(object), told, begun_anew));
+    // What the reports were moved to comes before what the status still says.
+    let moved_to = found.between.history().map(str::to_owned);
+    let in_use = || history::in_use(noted(object), told, begun_anew);
+    let history = postgres.and_then(|_| moved_to.or_else(in_use));
     let delete_data = effective.deletion_data == DataDeletionPolicy::Delete;
     Ok(Validated {
         uid,
@@ -75,6 +78,7 @@ pub fn specification(object: &ReportsServer, found: &Dereferenced) -> Result<Val
         embedded: embedded(spec, &effective, found, &name),
         postgres: None,
         moving: None,
+        between: None,
         move_progress: MoveProgress::None,
         now: found.now,
         scale,
@@ -103,23 +107,19 @@ fn noted(object: &ReportsServer) -> Option<&str> {
     status.database.as_ref()?.history.as_deref()
 }
 
-/// Returns the history that is given up on purpose, or was. One that is in use is not, while an API
-/// group is served from it.
+/// Returns the history that is given up on purpose, or was.
 fn begun_anew<'a>(
     object: &'a ReportsServer,
-    found: &Dereferenced,
-    postgres: &Postgres,
+    found: &'a Dereferenced,
+    postgres: &'a Postgres,
 ) -> Option<&'a str> {
-    let asked = object.annotations().get(crd_names::ANNOTATION_BEGIN_ANEW)?;
-    let served = found
-        .registered
-        .iter()
-        .any(|registered| registered.group != control::GROUP);
-    let verdict = found.inside.verdict.as_ref();
-    let counts = !served
-        || noted(object) != Some(asked.as_str())
-        || history::is_other(&postgres.cluster_identity, asked, verdict);
-    counts.then_some(asked.as_str())
+    history::given_up(GivenUp {
+        asked: object.annotations().get(crd_names::ANNOTATION_BEGIN_ANEW),
+        noted: noted(object),
+        is_served: found.is_served(),
+        identity: &postgres.cluster_identity,
+        present: found.inside.verdict.as_ref(),
+    })
 }
 
 fn database(

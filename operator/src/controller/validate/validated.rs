@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value};
 
+use super::between::{Between, Home};
 use super::certificates::Origin;
 use super::collector::Tracing;
 use super::network::Network;
@@ -83,7 +84,7 @@ impl Backend<'_> {
     }
 }
 
-/// The progress of a move of an embedded database.
+/// The progress of a move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MoveProgress {
     /// There is no move.
@@ -120,7 +121,10 @@ pub struct Validated {
     pub embedded: Option<Embedded>,
     /// The reports are in the server's own pod still, and on their way to [`Self::database`].
     pub moving: Option<Moving>,
-    /// The progress of a move of an embedded database.
+    /// The move from [`Self::database`] to another PostgreSQL, or to it while pods of before are
+    /// left.
+    pub between: Option<Between>,
+    /// The progress of a move.
     pub move_progress: MoveProgress,
     /// The time of the reading that this was decided on.
     pub now: Timestamp,
@@ -187,13 +191,14 @@ impl Validated {
         managed.or_else(|| embedded.and_then(|embedded| embedded.backup.as_ref()))
     }
 
-    /// Returns the same, with the way to its PostgreSQL and what is known about that.
+    /// Returns the same, with the way to its PostgreSQL, which the reports `may_leave`, and what is
+    /// known about that.
     #[must_use]
-    pub fn reached_by(mut self, route: Route, inside: &Inside) -> Self {
+    pub fn reached_by(mut self, route: Route, inside: &Inside, may_leave: bool) -> Self {
         if let Database::Postgres(postgres) = &mut self.database {
             postgres.connection = route.connection.clone();
         }
-        self.postgres = Some(route.reached(&self, inside));
+        self.postgres = Some(route.reached(&self, inside, may_leave));
         self
     }
 
@@ -215,6 +220,18 @@ impl Validated {
             (None, Database::Embedded(storage)) => Backend::Pod(storage),
             (None, Database::Postgres(postgres)) => Backend::Postgres(postgres),
         }
+    }
+
+    /// Returns whether the reports are on their way from one database to another.
+    #[must_use]
+    pub fn moves(&self) -> bool {
+        self.moving.is_some() || self.between.is_some()
+    }
+
+    /// Returns the volume that its one server has beside PostgreSQL, to move the reports there.
+    #[must_use]
+    pub fn home(&self) -> Option<&Home> {
+        self.between.as_ref()?.home.as_ref()
     }
 
     /// Returns the PostgreSQL that the operator runs for it.

@@ -8,7 +8,7 @@ mod verdict;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use database::{ConnectOptions, Parameters, establish, inspect};
@@ -45,6 +45,17 @@ pub struct Target {
     pub history: Option<String>,
 }
 
+impl Target {
+    /// Returns the database as one of which no history is expected yet.
+    #[must_use]
+    pub fn without_history(self) -> Self {
+        Self {
+            history: None,
+            ..self
+        }
+    }
+}
+
 struct Running {
     target: Target,
     verdict: watch::Receiver<Option<Verdict>>,
@@ -64,7 +75,10 @@ pub struct Checks {
     changed: mpsc::Sender<String>,
     resolve: BTreeMap<String, SocketAddr>,
     metrics: Arc<Metrics>,
+    /// The databases in use.
     running: Mutex<HashMap<String, Running>>,
+    /// Those to which reports are to move.
+    destinations: Mutex<HashMap<String, Running>>,
 }
 
 impl Checks {
@@ -82,6 +96,7 @@ impl Checks {
             resolve,
             metrics,
             running: Mutex::default(),
+            destinations: Mutex::default(),
         }
     }
 
@@ -94,6 +109,13 @@ impl Checks {
             .and_then(|present| present.verdict(target))
     }
 
+    /// Returns what the last examination of the database in use for `name` has found.
+    pub fn present(&self, name: &str) -> Option<Verdict> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = running.get(name)?;
+        present.verdict.borrow().clone()
+    }
+
     /// Has this database examined for `name`.
     pub fn ensure(&self, name: &str, target: &Target) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,6 +124,10 @@ impl Checks {
             return;
         }
         let before = present.and_then(|present| present.verdict(target));
+        running.insert(name.to_owned(), self.begin(name, target, before));
+    }
+
+    fn begin(&self, name: &str, target: &Target, before: Option<Verdict>) -> Running {
         let (found, verdict) = watch::channel(before);
         let task = Examiner {
             name: name.to_owned(),
@@ -111,14 +137,66 @@ impl Checks {
             changed: self.changed.clone(),
             metrics: Arc::clone(&self.metrics),
         };
-        running.insert(
-            name.to_owned(),
-            Running {
-                target: target.clone(),
-                verdict,
-                _task: AbortOnDropHandle::new(tokio::spawn(task.run())),
-            },
-        );
+        Running {
+            target: target.clone(),
+            verdict,
+            _task: AbortOnDropHandle::new(tokio::spawn(task.run())),
+        }
+    }
+
+    /// Returns what the last examination of the database to which reports are to move has found;
+    /// nothing before, and nothing that was found with other parameters. It may be in use already.
+    pub fn destination_verdict(&self, name: &str, target: &Target) -> Option<Verdict> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let destinations = self.destinations();
+        let mut present = [destinations.get(name), running.get(name)]
+            .into_iter()
+            .flatten();
+        let target = target.clone().without_history();
+        let present = present.find(|present| present.target.clone().without_history() == target)?;
+        present.verdict.borrow().clone()
+    }
+
+    /// Has the database to which reports are to move examined for `name`; none where there is none.
+    /// No history is expected there.
+    pub fn ensure_destination(&self, name: &str, target: Option<&Target>) {
+        let mut destinations = self.destinations();
+        let Some(target) = target.cloned().map(Target::without_history) else {
+            destinations.remove(name);
+            return;
+        };
+        let present = destinations.get(name);
+        if present.is_none_or(|present| present.target != target) {
+            let begun = self.begin(name, &target, None);
+            destinations.insert(name.to_owned(), begun);
+        }
+    }
+
+    /// Returns whether a database to which reports are to move is examined for `name`.
+    #[cfg(test)]
+    pub fn has_destination(&self, name: &str) -> bool {
+        self.destinations().contains_key(name)
+    }
+
+    /// Takes the database to which reports have moved for the one in use. A verdict that `is_other`
+    /// is about the database of before, or from before the move.
+    pub fn arrive(&self, name: &str, is_other: impl Fn(&Verdict) -> bool) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(destination) = self.destinations().remove(name) {
+            running.insert(name.to_owned(), destination);
+        }
+        let other = running.get(name).is_some_and(|present| {
+            let verdict = present.verdict.borrow();
+            verdict.as_ref().is_some_and(&is_other)
+        });
+        if other {
+            running.remove(name);
+        }
+    }
+
+    fn destinations(&self) -> MutexGuard<'_, HashMap<String, Running>> {
+        let destinations = self.destinations.lock();
+        destinations.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the examinations for `name`.
@@ -194,6 +272,104 @@ impl Examiner {
                 sought: self.target.history.clone(),
             }),
             Err(error) => Verdict::unfit(&self.target.parameters, &inspect::Unfit::Failed(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use database::inspect::{Contents, Held};
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    fn checks() -> Checks {
+        let (changed, _) = mpsc::channel(1);
+        let metrics = Metrics::register(&mut Registry::default());
+        Checks::new(changed, BTreeMap::new(), Arc::new(metrics))
+    }
+
+    fn target(host: &str) -> Target {
+        let pairs = [
+            ("host", host),
+            ("dbname", "d"),
+            ("username", "u"),
+            ("sslmode", "disable"),
+        ];
+        Target {
+            parameters: Arc::new(Parameters::from_map(pairs).unwrap()),
+            primary: None,
+            identity: "ours".to_owned(),
+            cluster_uid: "uid".to_owned(),
+            history: None,
+        }
+    }
+
+    fn holding(history: &str) -> Verdict {
+        let held = Held {
+            identity: "ours".to_owned(),
+            history: history.to_owned(),
+            cluster_uid: "uid".to_owned(),
+        };
+        Verdict::Usable(Usable {
+            endpoint: "db:5432".to_owned(),
+            version: "17.2".to_owned(),
+            contents: Contents::default(),
+            held: vec![held],
+            sought: None,
+        })
+    }
+
+    fn lacks_new(verdict: &Verdict) -> bool {
+        *verdict != holding("new")
+    }
+
+    fn examined(host: &str, verdict: Verdict) -> Running {
+        let (_, verdict) = watch::channel(Some(verdict));
+        Running {
+            target: target(host),
+            verdict,
+            _task: AbortOnDropHandle::new(tokio::spawn(async {})),
+        }
+    }
+
+    /// Parameters that change while one database is in use are another matter: see
+    /// [`Running::verdict`].
+    #[tokio::test]
+    async fn nothing_is_known_of_a_destination_before_it_was_examined_itself() {
+        let checks = checks();
+        let before = ("a".to_owned(), examined("old", holding("old")));
+        checks.running.lock().unwrap().extend([before]);
+        let verdict = |host| checks.destination_verdict("a", &target(host));
+        assert_eq!(verdict("new"), None);
+        assert_eq!(verdict("old"), Some(holding("old")));
+        checks.ensure_destination("a", Some(&target("new")));
+        assert_eq!(verdict("new"), None);
+        assert!(checks.verdict("a", &target("old")).is_some());
+        checks.ensure_destination("a", None);
+        assert!(checks.destinations().is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_was_seen_before_the_move_is_forgotten_when_reports_arrive() {
+        let verdict = |checks: &Checks| checks.verdict("a", &target("new"));
+        let cases = [
+            (None, None),
+            (Some("none"), None),
+            (Some("new"), Some("new")),
+        ];
+        for (destination, expected) in cases {
+            let checks = checks();
+            let before = ("a".to_owned(), examined("old", holding("old")));
+            checks.running.lock().unwrap().extend([before]);
+            let found = destination.map(|found| ("a".to_owned(), examined("new", holding(found))));
+            checks.destinations().extend(found);
+            assert!(verdict(&checks).is_some(), "it is taken for the same");
+            checks.arrive("a", lacks_new);
+            assert_eq!(verdict(&checks), expected.map(holding));
+            // As often as the operator looks.
+            checks.arrive("a", lacks_new);
+            assert_eq!(verdict(&checks), expected.map(holding));
         }
     }
 }

@@ -6,17 +6,19 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use super::engine::{Movable, Watched};
-use super::rows::{ObjectRow, RowKey};
+use super::rows::{LogRows, ObjectRow, RowKey};
+use super::source::SourceSnapshot;
+use super::target::{Fingerprint, Target};
 use super::{MoveError, MoveState, Progress};
 use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord};
 use crate::store::engine::corrupt;
-use crate::store::postgres::moving::{Filling, Fingerprint};
-use crate::store::sqlite::moving::Snapshot;
 
 /// Objects that are copied or compared at a time; fewer where they are large.
 const OBJECTS: usize = 250;
@@ -26,36 +28,64 @@ const CHANGES: usize = 500;
 const MARKS: usize = 2_000;
 /// Differences that are named.
 const NAMED: usize = 3;
+/// Notes that the attempt goes on, in the time after which another server takes its place.
+const NOTES: u32 = 10;
 
 /// See the module's documentation.
 pub(super) struct Copier {
     pub movable: Arc<Movable>,
-    pub target: Filling,
+    pub target: Box<dyn Target>,
     progress: Arc<watch::Sender<Progress>>,
     /// The change up to which all are copied.
     copied: u64,
+    /// The last commit that was copied, where the commits are copied as they are: number and name.
+    commit: Option<(u64, i64)>,
     /// The change behind which objects that changed have to be looked at again.
     base: u64,
     /// Objects that were copied since the last comparison of all.
     touched: HashSet<RowKey>,
     /// The resources of the last snapshot.
     records: Vec<ResourceRecord>,
+    /// True where other servers may have imported something since marks and last events were compared:
+    /// whoever does changes a record.
+    may_differ: bool,
+    /// The name that tells the order from others.
+    order: String,
+    /// Pause between notes that the attempt goes on.
+    pause: Duration,
+    /// The last note that the attempt goes on.
+    renewed: Option<Instant>,
+    /// See [`Copier::new`].
+    published: Arc<AtomicU64>,
 }
 
+type Snapshot = Box<dyn SourceSnapshot>;
+
 impl Copier {
+    /// Returns the copier of an attempt that another server takes over where it is not heard of for
+    /// `lease`. The change up to which all are copied is also in `published`.
     pub fn new(
         movable: Arc<Movable>,
-        target: Filling,
+        target: Box<dyn Target>,
         progress: Arc<watch::Sender<Progress>>,
+        order: String,
+        lease: Duration,
+        published: Arc<AtomicU64>,
     ) -> Self {
         Self {
             movable,
             target,
             progress,
+            order,
             copied: 0,
             base: 0,
             touched: HashSet::new(),
             records: Vec::new(),
+            may_differ: true,
+            commit: None,
+            pause: lease / NOTES,
+            renewed: None,
+            published,
         }
     }
 
@@ -69,17 +99,28 @@ impl Copier {
         self.movable.watch();
         let mut snapshot = self.snapshot().await?;
         let position = snapshot.position().await?;
-        let oldest = snapshot.oldest().await?;
-        self.copied = oldest.map_or(position.seq, |oldest| oldest.saturating_sub(1));
+        self.copied = snapshot.compacted().await?;
+        self.published.store(self.copied, Ordering::Relaxed);
         self.base = position.seq;
         self.records = snapshot.records().await?;
         let total = snapshot.count().await?;
+        let base = snapshot.base().await?;
         drop(snapshot);
+        self.renew().await?;
         self.tell(|state| {
             state.objects_total = total;
             state.objects_copied = 0;
         });
-        self.target.clear(self.copied).await?;
+        while self.target.clear_part().await? {
+            self.renew().await?;
+        }
+        self.target.begin_log(self.copied).await?;
+        let begin = LogRows {
+            changes: Vec::new(),
+            commits: base.into_iter().collect(),
+        };
+        self.target.log(&begin).await?;
+        self.commit = begin.last_commit();
         self.target.records(&self.records).await?;
         for record in self.records.clone() {
             self.copy_objects(record.id).await?;
@@ -90,7 +131,72 @@ impl Copier {
     }
 
     async fn snapshot(&self) -> Result<Snapshot, MoveError> {
-        Ok(self.movable.sqlite().snapshot().await?)
+        Ok(self.movable.source().snapshot().await?)
+    }
+
+    /// Removes what was copied after another server has taken the attempt's place, unless that one
+    /// has begun to copy: the move may have been given up in between. Where it has ended instead, the
+    /// copy counts.
+    pub async fn leave(&self) {
+        let left = async {
+            if self.movable.source().departure().await?.is_some() {
+                return Ok(());
+            }
+            self.target.abandon().await
+        };
+        if let Err(error) = left.await {
+            tracing::debug!(%error, "the copy belongs to another attempt");
+        }
+    }
+
+    /// Returns the last commit that was copied, number and name; `None` where commits are not kept.
+    pub fn commit(&self) -> Option<(u64, i64)> {
+        self.commit
+    }
+
+    /// Returns the change up to which all are copied, as it goes on.
+    pub fn published(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.published)
+    }
+
+    /// Returns the order that this server can follow where another one carries it out; empty for none.
+    pub fn followed(&self) -> &str {
+        if self.target.is_shared() {
+            &self.order
+        } else {
+            ""
+        }
+    }
+
+    /// Returns the error that so many other servers could not follow.
+    pub fn not_yet(&self, others: i64) -> MoveError {
+        if self.target.is_shared() {
+            MoveError::Unaware(others)
+        } else {
+            MoveError::Others(others)
+        }
+    }
+
+    /// Returns the number of other servers that could not follow yet: of all, where nobody can.
+    pub async fn unaware(&self) -> Result<i64, MoveError> {
+        let source = self.movable.source();
+        Ok(source.unaware(&self.order).await?)
+    }
+
+    /// Notes now and then that the attempt goes on.
+    async fn renew(&mut self) -> Result<(), MoveError> {
+        if self.renewed.is_some_and(|last| last.elapsed() < self.pause) {
+            return Ok(());
+        }
+        let state = self.progress.borrow().clone();
+        let told = state.unwrap_or_default().describe();
+        let source = self.movable.source();
+        let attempt = self.target.attempt();
+        if !source.renew(attempt, self.copied, &told).await? {
+            return Err(MoveError::TakenOver);
+        }
+        self.renewed = Some(Instant::now());
+        Ok(())
     }
 
     /// Copies the objects of a resource. Each page is of its own moment: a snapshot of all would
@@ -98,6 +204,7 @@ impl Copier {
     async fn copy_objects(&mut self, resource: ResourceId) -> Result<(), MoveError> {
         let mut after: Option<ObjectKey> = None;
         loop {
+            self.renew().await?;
             let mut snapshot = self.snapshot().await?;
             let rows = snapshot.objects(resource, after.as_ref(), OBJECTS).await?;
             drop(snapshot);
@@ -114,6 +221,7 @@ impl Copier {
     async fn copy_marks(&mut self, resource: ResourceId) -> Result<(), MoveError> {
         let mut after: Option<ObjectKey> = None;
         loop {
+            self.renew().await?;
             let mut snapshot = self.snapshot().await?;
             let rows = snapshot.marks(resource, after.as_ref(), MARKS).await?;
             drop(snapshot);
@@ -128,6 +236,7 @@ impl Copier {
     async fn copy_events(&mut self, resource: ResourceId) -> Result<(), MoveError> {
         let mut after: Option<ObjectKey> = None;
         loop {
+            self.renew().await?;
             let mut snapshot = self.snapshot().await?;
             let rows = snapshot.events(resource, after.as_ref(), MARKS).await?;
             drop(snapshot);
@@ -142,17 +251,32 @@ impl Copier {
     /// Brings the other database to the moment of a new snapshot; returns the snapshot and the
     /// number of changes that this took.
     pub async fn follow(&mut self) -> Result<(Snapshot, u64), MoveError> {
+        self.renew().await?;
         // Before the snapshot: all of it is committed, so the snapshot has it.
         let watched = self.movable.take(self.copied);
         let mut snapshot = self.snapshot().await?;
         let position = snapshot.position().await?;
+        self.check_commit(&mut snapshot).await?;
         self.follow_resources(&mut snapshot).await?;
         let before = self.copied;
         while self.copied < position.seq {
             self.page(&mut snapshot, position).await?;
         }
         self.follow_marks(&mut snapshot, watched).await?;
+        self.follow_memory(&mut snapshot).await?;
         Ok((snapshot, position.seq - before))
+    }
+
+    /// Makes sure that what was copied is a part of what is there.
+    async fn check_commit(&self, snapshot: &mut Snapshot) -> Result<(), MoveError> {
+        if let Some((seq, batch)) = self.commit
+            && !snapshot.has(seq, batch).await?
+        {
+            let what = format!("commit {seq}");
+            let why = "was copied, and the database has lost it since";
+            return Err(corrupt(&what, why).into());
+        }
+        Ok(())
     }
 
     async fn follow_resources(&mut self, snapshot: &mut Snapshot) -> Result<(), MoveError> {
@@ -169,20 +293,28 @@ impl Copier {
     }
 
     async fn page(&mut self, snapshot: &mut Snapshot, position: Position) -> Result<(), MoveError> {
-        let changes = snapshot.changes(self.copied, CHANGES).await?;
-        let Some(last) = changes.last() else {
-            let what = format!("change {}", position.seq);
-            return Err(corrupt(&what, "is not in the log").into());
+        self.renew().await?;
+        let log = snapshot.log(self.copied, CHANGES).await?;
+        let last = match log.last() {
+            Some(last) => last.cast_unsigned(),
+            // A file to which a PostgreSQL was moved goes on behind commits without changes.
+            None if !self.movable.source().is_shared() => position.seq,
+            None => {
+                let what = format!("change {}", position.seq);
+                return Err(corrupt(&what, "is not in the log").into());
+            }
         };
-        let last = last.seq.cast_unsigned();
         let base = self.base;
-        let keys = changes
+        let keys = log
+            .changes
             .iter()
             .filter(|change| change.seq.cast_unsigned() > base && change.effect != 1)
             .map(|change| change.key.clone());
         let keys: HashSet<RowKey> = keys.collect();
         let keys: Vec<RowKey> = keys.into_iter().collect();
-        self.target.changes(&changes).await?;
+        self.target.log(&log).await?;
+        self.commit = log.last_commit().or(self.commit);
+        self.may_differ |= log.commits.iter().any(|commit| commit.records);
         let mut rest = keys.as_slice();
         while !rest.is_empty() {
             let (rows, looked) = snapshot.objects_at(rest, OBJECTS).await?;
@@ -193,6 +325,7 @@ impl Copier {
         }
         self.touched.extend(keys);
         self.copied = last;
+        self.published.store(last, Ordering::Relaxed);
         self.tell(|state| state.seq = last);
         Ok(())
     }
@@ -207,6 +340,7 @@ impl Copier {
         }
         let keys: Vec<RowKey> = watched.imported.into_iter().collect();
         for keys in keys.chunks(MARKS) {
+            self.renew().await?;
             let marks = snapshot.marks_at(keys).await?;
             self.target.marks(&marks, keys).await?;
             let events = snapshot.events_at(keys).await?;
@@ -215,12 +349,82 @@ impl Copier {
         Ok(())
     }
 
+    /// Copies marks and last events anew where other servers, which nobody here hears of, have
+    /// changed them.
+    async fn follow_memory(&mut self, snapshot: &mut Snapshot) -> Result<(), MoveError> {
+        if !self.movable.source().is_shared() || !self.may_differ {
+            return Ok(());
+        }
+        for record in self.records.clone() {
+            self.renew().await?;
+            let id = record.id;
+            let (here, there) =
+                futures::try_join!(snapshot.memory_sums(id), self.target.memory_sums(id))?;
+            let Some(here) = here else {
+                return Ok(());
+            };
+            if here == there {
+                continue;
+            }
+            if here.marks != there.marks {
+                self.target.forget_marks(id).await?;
+                self.copy_marks_of(snapshot, id).await?;
+            }
+            if here.events != there.events {
+                self.target.forget_events(id).await?;
+                self.copy_events_of(snapshot, id).await?;
+            }
+            if self.target.memory_sums(id).await? != here {
+                let what = &record.def.resource;
+                let difference = format!("{what}: other imported marks or last events");
+                return Err(MoveError::Differs(difference));
+            }
+        }
+        self.may_differ = false;
+        Ok(())
+    }
+
+    async fn copy_marks_of(
+        &mut self,
+        snapshot: &mut Snapshot,
+        resource: ResourceId,
+    ) -> Result<(), MoveError> {
+        let mut after: Option<ObjectKey> = None;
+        loop {
+            self.renew().await?;
+            let rows = snapshot.marks(resource, after.as_ref(), MARKS).await?;
+            let Some(last) = rows.last() else {
+                return Ok(());
+            };
+            after = Some(last.key.1.clone());
+            self.target.marks(&rows, &[]).await?;
+        }
+    }
+
+    async fn copy_events_of(
+        &mut self,
+        snapshot: &mut Snapshot,
+        resource: ResourceId,
+    ) -> Result<(), MoveError> {
+        let mut after: Option<ObjectKey> = None;
+        loop {
+            self.renew().await?;
+            let rows = snapshot.events(resource, after.as_ref(), MARKS).await?;
+            let Some(last) = rows.last() else {
+                return Ok(());
+            };
+            after = Some(last.key.1.clone());
+            self.target.events(&rows, &[]).await?;
+        }
+    }
+
     /// Compares every object with the snapshot of [`Copier::follow`], text by text.
     pub async fn compare(&mut self, mut snapshot: Snapshot) -> Result<(), MoveError> {
         let mut differences = Vec::new();
         for record in self.records.clone() {
             let mut after: Option<ObjectKey> = None;
             loop {
+                self.renew().await?;
                 let here = snapshot.objects(record.id, after.as_ref(), OBJECTS).await?;
                 // The page ends at the same object on both sides; behind the last one here, every
                 // other one is too much.
@@ -246,42 +450,42 @@ impl Copier {
         MoveError::of(&differences)
     }
 
-    /// Compares the objects that were copied since all were compared, and for the rest their number
-    /// and versions with those that the server holds in memory; and the log, and the marks.
-    pub async fn compare_rest(
-        &mut self,
-        snapshot: &mut Snapshot,
-        compacted: u64,
-        held: &BTreeMap<ResourceId, (i64, i64)>,
-    ) -> Result<(), MoveError> {
+    /// Compares the objects that were copied since they were compared last with the snapshot of
+    /// [`Copier::follow`].
+    pub async fn compare_touched(&mut self, snapshot: &mut Snapshot) -> Result<(), MoveError> {
         let mut differences = Vec::new();
-        for record in &self.records {
+        for record in self.records.clone() {
             let keys = self.touched.iter().filter(|(id, _)| *id == record.id);
             let keys: Vec<RowKey> = keys.cloned().collect();
             let mut rest = keys.as_slice();
             while !rest.is_empty() {
+                self.renew().await?;
                 let (here, looked) = snapshot.objects_at(rest, OBJECTS).await?;
                 let (some, later) = rest.split_at(looked);
                 let there = self.target.fingerprints_at(record.id, some).await?;
-                differences.extend(differ(record, here, there).await?);
+                differences.extend(differ(&record, here, there).await?);
                 rest = later;
             }
-            let (objects, versions, marks) = self.target.sums(record.id).await?;
-            let in_memory = held.get(&record.id).copied().unwrap_or_default();
-            if (objects, versions) != in_memory {
+        }
+        self.touched.clear();
+        MoveError::of(&differences)
+    }
+
+    /// Compares numbers and versions of all objects, changes and marks with the snapshot of
+    /// [`Copier::follow`]. The last step has no time for it.
+    pub async fn compare_sums(&mut self, snapshot: &mut Snapshot) -> Result<(), MoveError> {
+        let mut differences = Vec::new();
+        for record in &self.records {
+            let here = snapshot.sums(record.id).await?;
+            let there = self.target.sums(record.id).await?;
+            if here != there {
                 differences.push(format!(
-                    "{}: {objects} objects where the server has {}, or other versions",
-                    record.def.resource, in_memory.0
-                ));
-            }
-            let wanted = snapshot.mark_count(record.id).await?;
-            if marks != wanted {
-                let what = &record.def.resource;
-                differences.push(format!(
-                    "{what}: {marks} imported marks in place of {wanted}"
+                    "{}: {} objects and {} imported marks in place of {} and {}, or other versions",
+                    record.def.resource, there.objects, there.marks, here.objects, here.marks
                 ));
             }
         }
+        let compacted = snapshot.compacted().await?;
         let (here, there) = (
             snapshot.log_sums(compacted).await?,
             self.target.log_sums(compacted).await?,

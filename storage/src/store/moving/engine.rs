@@ -1,49 +1,55 @@
-//! The engine of a server whose embedded database can be moved: SQLite until the move is done,
-//! PostgreSQL from then on. The layers above it do not notice which.
+//! The engine of a server whose database can be moved: the source until the move is done, the other
+//! database from then on. The layers above it do not notice which.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use crds::control::{DigestItem, GateSpec, GateState};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
+use super::arrival::{Arrived, Ways};
 use super::renumbered::{Numbers, Renumbered};
-use super::rows::RowKey;
-use crate::cache::{Log, LogError, LogPage};
-use crate::model::{
-    Dictionary, Encoded, ObjectKey, ResourceDef, ResourceId, ResourceRecord, StoredObject,
-};
-use crate::store::DatabaseInfo;
-use crate::store::engine::{
-    Commit, Compaction, DictionaryOf, Engine, EngineError, ImportChunk, ImportOutcome, Loaded, Op,
-    OpKind, OpOutcome, Refusal, Tail,
-};
-use crate::store::postgres::moving::Filling;
-use crate::store::sqlite::Sqlite;
+use super::rows::{Departure, RowKey};
+use super::source::Source;
+use crate::model::ResourceId;
+use crate::store::engine::{Engine, EngineError, corrupt};
+use crate::store::{Etcd, OpenError};
+
+/// Longest time to note in the database that was moved that the other one is in use.
+const NOTED: Duration = Duration::from_secs(1);
 
 /// See the module's documentation.
 pub(crate) struct Movable {
-    sqlite: Arc<Sqlite>,
+    /// The engine at the beginning.
+    pub(super) first: Arc<dyn Engine>,
+    /// The same database, as the mover sees it.
+    pub(super) source: Arc<dyn Source>,
+    /// The ways to the other database.
+    ways: Ways,
     /// The engine in force.
-    present: ArcSwap<Present>,
+    pub(super) present: ArcSwap<Present>,
+    /// The cluster's etcd, whose revision the counter follows.
+    etcd: Arc<dyn Etcd>,
+    /// The mark that this server has set itself, until it has gone over: the source counts no more.
+    left: Mutex<Option<Departure>>,
+    /// The time since when the reports are where this server could not follow them to.
+    behind: Mutex<Option<Instant>>,
+    /// Held by whoever goes over; the last time that this failed, and why.
+    going: tokio::sync::Mutex<Option<(Instant, String)>>,
+    /// The newest change when the other database came into force here; `None` before.
+    over: watch::Sender<Option<u64>>,
+    /// True while there is an order to move: another server may carry it out at any moment.
+    pub(super) ordered: AtomicBool,
     /// Writes that an attempt has to know of; `None` while there is no attempt.
     watched: Mutex<Option<Watched>>,
 }
 
-enum Present {
-    Sqlite(Arc<Sqlite>),
-    Postgres(Box<Moved>),
-}
-
-/// The database that the reports were moved to.
-struct Moved {
-    filled: Filling,
-    engine: Renumbered,
-    /// Set when the cluster was opened there. It may go away between the mark and this.
-    open: OnceCell<()>,
+pub(super) enum Present {
+    Source(Arc<dyn Engine>),
+    Moved(Renumbered),
 }
 
 /// Writes that cannot be seen in the log of changes.
@@ -57,34 +63,55 @@ pub(super) struct Watched {
     pub copied: u64,
 }
 
-impl Moved {
-    async fn opened(&self) -> Result<&Renumbered, EngineError> {
-        self.open
-            .get_or_try_init(|| async {
-                match self.filled.open().await {
-                    Ok(true) => Ok(()),
-                    Ok(false) => Err(EngineError::Parted),
-                    Err(error) => Err(error),
-                }
-            })
-            .await?;
-        Ok(&self.engine)
-    }
-}
-
 impl Movable {
-    /// Returns an engine that begins with SQLite.
-    pub fn new(sqlite: Arc<Sqlite>) -> Self {
+    /// Returns an engine that begins with `engine`, which `source` is the other side of, and can be
+    /// moved by `ways`.
+    pub(super) fn new(
+        engine: Arc<dyn Engine>,
+        source: Arc<dyn Source>,
+        ways: Ways,
+        etcd: Arc<dyn Etcd>,
+    ) -> Self {
         Self {
-            present: ArcSwap::from_pointee(Present::Sqlite(Arc::clone(&sqlite))),
-            sqlite,
+            etcd,
+            left: Mutex::default(),
+            behind: Mutex::default(),
+            present: ArcSwap::from_pointee(Present::Source(Arc::clone(&engine))),
+            first: engine,
+            source,
+            ways,
+            going: tokio::sync::Mutex::default(),
+            over: watch::Sender::new(None),
+            ordered: AtomicBool::new(false),
             watched: Mutex::default(),
         }
     }
 
     /// Returns the database that is moved.
-    pub fn sqlite(&self) -> &Arc<Sqlite> {
-        &self.sqlite
+    pub fn source(&self) -> &dyn Source {
+        &*self.source
+    }
+
+    /// Returns the history of the cluster in the database at the beginning; `None` where that is of
+    /// this process alone.
+    pub fn first_history(&self) -> Option<String> {
+        self.first.history()
+    }
+
+    /// Notes whether there is an order to move.
+    pub fn order(&self, ordered: bool) {
+        self.ordered.store(ordered, Ordering::Relaxed);
+    }
+
+    /// Returns the newest change of the moment at which the other database came into force here;
+    /// none before.
+    pub fn over(&self) -> watch::Receiver<Option<u64>> {
+        self.over.subscribe()
+    }
+
+    /// Returns the present value of [`Movable::over`].
+    pub fn moved_at(&self) -> Option<u64> {
+        *self.over.borrow()
     }
 
     /// Watches all writes from now on.
@@ -109,281 +136,192 @@ impl Movable {
         taken
     }
 
-    fn watched(&self) -> MutexGuard<'_, Option<Watched>> {
+    pub(super) fn watched(&self) -> MutexGuard<'_, Option<Watched>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Goes on in the database that was filled. Called by the committer, when SQLite is marked as
-    /// moved. An error leaves the called engine in force: the database is away, and comes back.
-    pub(super) async fn go_over(&self, filled: Filling) -> Result<(), EngineError> {
-        let numbers = Numbers::new(filled.ids());
-        let moved = Box::new(Moved {
-            engine: Renumbered::new(filled.engine(), numbers),
-            filled,
-            open: OnceCell::new(),
-        });
-        self.unwatch();
-        self.present.store(Arc::new(Present::Postgres(moved)));
-        match &**self.present.load() {
-            Present::Postgres(moved) => moved.opened().await.map(drop),
-            Present::Sqlite(_) => Ok(()),
-        }
+    /// Goes on where the reports have moved by the mark that this server has set. Called by the
+    /// committer. An error leaves the source behind all the same: the other database is away, and comes
+    /// back; or it lacks a part, and the source counts again.
+    pub(super) async fn go_over(&self, departure: Departure) -> Result<(), EngineError> {
+        *self.left() = Some(departure);
+        self.go_after().await.map(drop)
     }
-}
 
-/// Carries a call out by the engine in force.
-macro_rules! forward {
-    ($self:ident . $function:ident ( $($argument:expr),* )) => {
-        match &*$self.present.load_full() {
-            Present::Sqlite(engine) => engine.$function($($argument),*).await,
-            Present::Postgres(moved) => moved.opened().await?.$function($($argument),*).await,
+    /// Returns whether this server has set the mark, and has not gone over yet.
+    pub(super) fn has_left(&self) -> bool {
+        self.left().is_some()
+    }
+
+    fn left(&self) -> MutexGuard<'_, Option<Departure>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the time since when the reports are where this server could not follow them to.
+    pub(super) fn behind(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.behind.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes on where another server has moved the reports to. Returns false where none has.
+    pub(super) async fn go_after(&self) -> Result<bool, EngineError> {
+        let asked = Instant::now();
+        let mut failed = self.going.lock().await;
+        if self.moved().is_some() {
+            return Ok(true);
         }
-    };
-}
+        // Those who waited for an attempt do not each make another one, all behind one another.
+        if let Some((at, why)) = &*failed
+            && *at > asked
+        {
+            return Err(corrupt(&"following the reports", why));
+        }
+        let followed = self.follow().await;
+        if let Err(error) = &followed {
+            *failed = Some((Instant::now(), error.to_string()));
+        }
+        followed
+    }
 
-#[async_trait::async_trait]
-impl Log for Movable {
-    async fn events(
-        &self,
-        resource: ResourceId,
-        after: u64,
-        max: usize,
-    ) -> Result<LogPage, LogError> {
-        match &*self.present.load_full() {
-            Present::Sqlite(engine) => engine.events(resource, after, max).await,
-            Present::Postgres(moved) => {
-                let engine = moved.opened().await;
-                let engine = engine.map_err(|error| LogError(Box::new(error)))?;
-                engine.events(resource, after, max).await
+    /// Looks for the mark, and opens the database that it leads to. Returns false where there is none,
+    /// or where that database lacks a part, and the source counts again.
+    async fn follow(&self) -> Result<bool, EngineError> {
+        let Some(departure) = self.departure().await? else {
+            *self.left() = None;
+            *self.behind() = None;
+            return Ok(false);
+        };
+        self.behind().get_or_insert_with(Instant::now);
+        match Box::pin(self.ways.follow(&departure, &*self.etcd)).await {
+            Ok(arrived) => {
+                self.put(&arrived, &departure);
+                // Writes may wait for this, so not for long: it tells only what is old there.
+                if timeout(NOTED, self.source.arrived(&departure))
+                    .await
+                    .is_err()
+                {
+                    tracing::debug!("the old database does not answer any more");
+                }
+                Ok(true)
+            }
+            Err(OpenError::Incomplete(_)) => self.take_back(&departure).await.map(|()| false),
+            Err(error) => {
+                // Others may have taken the reports back, and the source says so.
+                if matches!(error, OpenError::MovedElsewhere(_)) && self.source.is_shared() {
+                    *self.left() = None;
+                }
+                Err(unreachable(error))
             }
         }
     }
-}
 
-#[async_trait::async_trait]
-impl Engine for Movable {
-    async fn load(&self) -> Result<Loaded, EngineError> {
-        forward!(self.load())
-    }
-
-    async fn objects(
-        &self,
-        resource: ResourceId,
-        after: Option<&ObjectKey>,
-        max: usize,
-        dictionary: &Arc<Dictionary>,
-    ) -> Result<Vec<StoredObject>, EngineError> {
-        forward!(self.objects(resource, after, max, dictionary))
-    }
-
-    async fn tail(
-        &self,
-        seq: u64,
-        max: usize,
-        dictionary_of: DictionaryOf<'_>,
-    ) -> Result<Tail, EngineError> {
-        forward!(self.tail(seq, max, dictionary_of))
-    }
-
-    async fn newest_seq(&self) -> Result<Option<u64>, EngineError> {
-        forward!(self.newest_seq())
-    }
-
-    fn announcements(&self) -> Option<watch::Receiver<u64>> {
-        match &**self.present.load() {
-            Present::Sqlite(_) => None,
-            Present::Postgres(moved) => moved.engine.announcements(),
+    /// Returns where the reports have moved, if they have: as the source says, or by the mark that this
+    /// server has set where the source is away, or nobody else has it.
+    async fn departure(&self) -> Result<Option<Departure>, EngineError> {
+        let own = self.left().clone();
+        match own {
+            Some(own) if !self.source.is_shared() => Ok(Some(own)),
+            // A failover may have lost the mark, and others go on there.
+            Some(own) => Ok(self.source.departure().await.unwrap_or(Some(own))),
+            None => self.source.departure().await,
         }
     }
 
-    fn is_listening(&self) -> bool {
-        match &**self.present.load() {
-            Present::Sqlite(_) => false,
-            Present::Postgres(moved) => moved.engine.is_listening(),
+    /// Has the source count again, as the other database has lost a part of the copy.
+    async fn take_back(&self, departure: &Departure) -> Result<(), EngineError> {
+        let revision = self.etcd.revision().await;
+        let revision = revision.map_err(|error| unreachable(OpenError::Revision(error)))?;
+        if !self.source.take_back(departure, revision).await? {
+            let identity = departure.marker.identity.clone();
+            return Err(unreachable(OpenError::Incomplete(identity)));
         }
+        *self.left() = None;
+        *self.behind() = None;
+        tracing::error!(
+            cluster = departure.marker.identity,
+            "the database to which the reports were moved has lost a part of them; they are taken back"
+        );
+        Ok(())
     }
 
-    fn arrivals(&self) -> Option<watch::Receiver<u64>> {
-        match &**self.present.load() {
-            Present::Sqlite(_) => None,
-            Present::Postgres(moved) => moved.engine.arrivals(),
+    fn put(&self, arrived: &Arrived, departure: &Departure) {
+        // Last: from here on it goes on from what this server has seen.
+        if let Arrived::Postgres(engine) = arrived {
+            self.source.hand_on(engine);
         }
+        let (seq, marker) = (departure.last.seq, &departure.marker);
+        tracing::info!(
+            seq,
+            cluster = marker.identity,
+            place = arrived.name(),
+            "the reports are in another database"
+        );
+        self.unwatch();
+        let numbers = Numbers::new(&departure.ids);
+        let engine = Renumbered::new(arrived.engine(), numbers);
+        self.present.store(Arc::new(Present::Moved(engine)));
+        *self.left() = None;
+        *self.behind() = None;
+        self.over.send_replace(Some(seq));
     }
 
-    fn info(&self) -> Option<DatabaseInfo> {
-        match &**self.present.load() {
-            Present::Sqlite(engine) => engine.info(),
-            Present::Postgres(moved) => moved.engine.info(),
+    /// Returns the engine in force. Where this server has set the mark, it has to go over first.
+    pub(super) async fn in_force(&self) -> Result<InForce, EngineError> {
+        // Looked at first: whoever goes over has the other one in force before the mark is done with. A
+        // file would take writes behind it.
+        if self.has_left() {
+            self.go_after().await?;
         }
+        Ok(InForce(self.present.load_full()))
     }
 
-    fn history(&self) -> Option<String> {
-        match &**self.present.load() {
-            Present::Sqlite(engine) => engine.history(),
-            Present::Postgres(moved) => moved.engine.history(),
+    /// Returns the engine that the reports were moved to, if they were.
+    pub(super) fn moved(&self) -> Option<InForce> {
+        let present = self.present.load_full();
+        matches!(&*present, Present::Moved(_)).then_some(InForce(present))
+    }
+
+    /// Returns the engine to call again, after one that has `failed`: the reports may be elsewhere.
+    pub(super) async fn instead(&self, failed: EngineError) -> Result<InForce, EngineError> {
+        if !matches!(failed, EngineError::Parted) || !self.source.is_shared() {
+            return Err(failed);
         }
-    }
-
-    fn elsewhere(&self) -> Option<String> {
-        match &**self.present.load() {
-            Present::Sqlite(engine) => engine.elsewhere(),
-            Present::Postgres(moved) => moved.engine.elsewhere(),
+        match self.go_after().await {
+            Ok(true) => self.moved().ok_or(failed),
+            Ok(false) => Err(failed),
+            // Nothing is lost, and nothing has to be loaded again.
+            Err(error) => Err(error),
         }
-    }
-
-    async fn rejoin(&self, counter: u64) -> Result<(), EngineError> {
-        forward!(self.rejoin(counter))
-    }
-
-    async fn is_put_back(&self) -> Result<bool, EngineError> {
-        forward!(self.is_put_back())
-    }
-
-    async fn begin_anew(&self, revision: u64) -> Result<(), EngineError> {
-        forward!(self.begin_anew(revision))
-    }
-
-    fn projects(&self) -> bool {
-        match &**self.present.load() {
-            Present::Sqlite(_) => false,
-            Present::Postgres(_) => true,
-        }
-    }
-
-    async fn commit(&self, mut ops: Vec<Op>) -> Result<Commit<Vec<OpOutcome>>, EngineError> {
-        if self.projects() {
-            // What was queued before the move has nothing projected.
-            let written = ops
-                .iter_mut()
-                .filter(|op| matches!(op.kind, OpKind::Create | OpKind::Update { .. }));
-            written.map(|op| &mut op.object).try_for_each(project)?;
-        }
-        forward!(self.commit(ops))
-    }
-
-    async fn define(&self, def: &ResourceDef) -> Result<Commit<ResourceRecord>, EngineError> {
-        forward!(self.define(def))
-    }
-
-    async fn reset(
-        &self,
-        id: ResourceId,
-        fence: Option<u64>,
-    ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
-        forward!(self.reset(id, fence))
-    }
-
-    async fn import(
-        &self,
-        mut chunk: ImportChunk,
-    ) -> Result<Commit<Result<ImportOutcome, Refusal>>, EngineError> {
-        if self.projects() {
-            let objects = chunk
-                .items
-                .iter_mut()
-                .filter_map(|item| item.object.as_mut());
-            objects.into_iter().try_for_each(project)?;
-        }
-        let resource = chunk.resource;
-        let keys = chunk.items.iter().map(|item| (resource, item.key.clone()));
-        let keys: Vec<RowKey> = keys.collect();
-        let imported = forward!(self.import(chunk));
-        // Behind the commit, so that whoever takes them finds what was committed.
-        if let Some(watched) = &mut *self.watched() {
-            watched.imported.extend(keys);
-        }
-        imported
-    }
-
-    async fn set_gate(
-        &self,
-        id: ResourceId,
-        gate: &GateSpec,
-        holder: Option<&str>,
-    ) -> Result<Commit<Result<(), Refusal>>, EngineError> {
-        let set = forward!(self.set_gate(id, gate, holder));
-        if gate.state == GateState::Open
-            && let Some(watched) = &mut *self.watched()
-        {
-            watched.opened.insert(id);
-        }
-        set
-    }
-
-    async fn take_fence(&self, id: ResourceId) -> Result<Commit<u64>, EngineError> {
-        forward!(self.take_fence(id))
-    }
-
-    async fn raise_floor(&self, floor: u64) -> Result<Commit<()>, EngineError> {
-        forward!(self.raise_floor(floor))
-    }
-
-    async fn compactable(
-        &self,
-        before: SystemTime,
-        max_bytes: u64,
-        max: usize,
-    ) -> Result<Option<Compaction>, EngineError> {
-        let found = forward!(self.compactable(before, max_bytes, max))?;
-        let copied = self.watched().as_ref().map(|watched| watched.copied);
-        // What is not copied yet stays.
-        Ok(found.filter(|found| copied.is_none_or(|copied| found.seq <= copied)))
-    }
-
-    async fn compact(&self, compaction: &Compaction) -> Result<Commit<()>, EngineError> {
-        forward!(self.compact(compaction))
-    }
-
-    async fn collect_garbage(&self, max: usize) -> Result<usize, EngineError> {
-        forward!(self.collect_garbage(max))
-    }
-
-    fn is_unprepared(&self) -> bool {
-        match &**self.present.load() {
-            Present::Sqlite(engine) => engine.is_unprepared(),
-            Present::Postgres(moved) => moved.engine.is_unprepared(),
-        }
-    }
-
-    async fn prepare(&self) -> Result<(), EngineError> {
-        forward!(self.prepare())
-    }
-
-    async fn save_definition(&self, group: &str, body: &str) -> Result<(), EngineError> {
-        forward!(self.save_definition(group, body))
-    }
-
-    async fn load_definitions(&self) -> Result<Vec<(String, String)>, EngineError> {
-        forward!(self.load_definitions())
-    }
-
-    async fn marks(
-        &self,
-        resource: ResourceId,
-        after: Option<(&str, &str)>,
-        max: usize,
-    ) -> Result<Vec<DigestItem>, EngineError> {
-        forward!(self.marks(resource, after, max))
-    }
-
-    async fn write_copy(&self, path: &Path) -> Result<bool, EngineError> {
-        forward!(self.write_copy(path))
-    }
-
-    async fn close(&self) {
-        if let Present::Postgres(moved) = &*self.present.load_full() {
-            moved.engine.close().await;
-        }
-        self.sqlite.close().await;
     }
 }
 
-/// Adds the projection of an object where it was encoded without.
-fn project(object: &mut Encoded) -> Result<(), EngineError> {
-    if object.projection.is_none() {
-        object
-            .project()
-            .map_err(|error| crate::store::engine::corrupt(&"an object", error))?;
+/// An engine, for one call.
+pub(super) struct InForce(pub(super) Arc<Present>);
+
+impl InForce {
+    /// Returns the engine.
+    pub(super) fn engine(&self) -> &dyn Engine {
+        match &*self.0 {
+            Present::Source(engine) => &**engine,
+            Present::Moved(engine) => engine,
+        }
     }
-    Ok(())
+
+    /// Returns whether it is the source.
+    pub(super) fn is_source(&self) -> bool {
+        matches!(&*self.0, Present::Source(_))
+    }
+}
+
+/// Returns the error that the database to which the reports were moved is not there. It is not one
+/// that has memory loaded again.
+fn unreachable(error: OpenError) -> EngineError {
+    match error {
+        OpenError::Database(EngineError::Parted) | OpenError::MovedElsewhere(_) => {
+            let what = "the database to which the reports were moved";
+            corrupt(&what, "is not the one that is named now")
+        }
+        OpenError::Database(error) => error,
+        OpenError::OtherDatabase(other) => EngineError::OtherDatabase(other),
+        other => corrupt(&"the database to which the reports were moved", other),
+    }
 }

@@ -5,6 +5,7 @@
 //! of their number in the new database, so that no number means two.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -279,6 +280,10 @@ impl Engine for Renumbered {
     ) -> Result<Vec<DigestItem>, EngineError> {
         let resource = self.numbers.there(resource);
         self.engine.marks(resource, after, max).await
+    }
+
+    async fn write_copy(&self, path: &Path) -> Result<bool, EngineError> {
+        self.engine.write_copy(path).await
     }
 
     async fn close(&self) {

@@ -6,6 +6,7 @@ use std::{fs, io};
 use crds::control::move_file;
 
 use super::MoveError;
+use super::source::Order;
 use crate::store::PostgresOptions;
 
 /// The parts of an order beside the parameters of the connection.
@@ -19,6 +20,10 @@ pub(super) struct MoveRequest {
     pub max_connections: Option<usize>,
     /// Name of the database in the words of the client that asks.
     pub target: String,
+    /// A name that tells the order from earlier ones; may be empty.
+    pub id: String,
+    /// True where it leads to a file of the server.
+    pub to_file: bool,
     /// True when the move is to be given up.
     pub give_up: bool,
 }
@@ -27,15 +32,38 @@ impl MoveRequest {
     /// Reads the directory; `None` where nothing is asked for.
     pub fn read(directory: &Path) -> Option<Self> {
         let file = |name: &str| text(&directory.join(name));
-        let identity = file(move_file::CLUSTER_IDENTITY).ok().flatten()?;
         let optional = |name: &str| file(name).ok().flatten();
+        let to_file = optional(move_file::TO_FILE).is_some();
+        let identity = optional(move_file::CLUSTER_IDENTITY).filter(|_| !to_file);
+        if identity.is_none() && !to_file {
+            return None;
+        }
         Some(Self {
-            identity,
+            identity: identity.unwrap_or_default(),
             name: optional(move_file::CLUSTER_NAME).unwrap_or_default(),
             max_connections: optional(move_file::MAX_CONNECTIONS).and_then(|n| n.parse().ok()),
             target: optional(move_file::TARGET).unwrap_or_default(),
+            id: optional(move_file::ORDER).unwrap_or_default(),
+            to_file,
             give_up: optional(move_file::GIVE_UP).is_some(),
         })
+    }
+
+    /// Returns the order, as far as the database that is moved has to know it.
+    pub fn order(&self) -> Order<'_> {
+        Order {
+            identity: &self.identity,
+            name: &self.name,
+            id: self.known_as(),
+        }
+    }
+
+    /// Returns what tells the order from others. It is never empty.
+    pub fn known_as(&self) -> &str {
+        [&self.id, &self.target]
+            .into_iter()
+            .find(|name| !name.is_empty())
+            .map_or("the only one", String::as_str)
     }
 
     /// Returns the options of the other database.
@@ -50,7 +78,7 @@ impl MoveRequest {
 
     /// Checks that the order can be followed.
     pub fn check(&self) -> Result<(), MoveError> {
-        if self.identity.is_empty() {
+        if self.identity.is_empty() && !self.to_file {
             let what = format!("{} is empty", move_file::CLUSTER_IDENTITY);
             return Err(MoveError::Request(what));
         }
@@ -85,6 +113,7 @@ mod tests {
             (move_file::CLUSTER_IDENTITY, "c\n"),
             (move_file::MAX_CONNECTIONS, "7\n"),
             (move_file::TARGET, "Managed"),
+            (move_file::ORDER, "7\n"),
             (move_file::GIVE_UP, ""),
         ];
         for (name, text) in files {
@@ -96,9 +125,27 @@ mod tests {
             name: String::new(),
             max_connections: Some(7),
             target: "Managed".to_owned(),
+            id: "7".to_owned(),
+            to_file: false,
             give_up: true,
         };
         assert_eq!(request, expected);
+        assert_eq!(request.known_as(), "7");
+        let id = String::new();
+        assert_eq!(MoveRequest { id, ..request }.known_as(), "Managed");
+        assert_eq!(MoveRequest::default().known_as(), "the only one");
         assert!(MoveRequest::default().check().is_err());
+    }
+
+    #[test]
+    fn a_file_of_the_server_needs_no_identity() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(move_file::TO_FILE), "true").unwrap();
+        fs::write(directory.path().join(move_file::ORDER), "7").unwrap();
+        let request = MoveRequest::read(directory.path()).unwrap();
+        assert!(request.to_file);
+        request.check().unwrap();
+        assert_eq!(request.order().identity, "");
+        assert_eq!(request.known_as(), "7");
     }
 }

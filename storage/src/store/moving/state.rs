@@ -36,6 +36,28 @@ impl Default for MoveState {
 }
 
 impl MoveState {
+    /// Returns the state of an order of which nothing is known yet.
+    pub fn waiting(target: &str) -> Self {
+        Self {
+            target: target.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the state as another server told it.
+    pub fn told(told: DatabaseMove) -> Self {
+        Self {
+            phase: told.phase,
+            target: told.target,
+            attempts: told.attempts,
+            objects_copied: told.objects_copied,
+            objects_total: told.objects_total,
+            seq: told.sequence,
+            held: told.held_milliseconds.map(Duration::from_millis),
+            message: told.message,
+        }
+    }
+
     /// Returns the state in the form of the control API.
     pub fn describe(&self) -> DatabaseMove {
         DatabaseMove {

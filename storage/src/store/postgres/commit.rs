@@ -42,6 +42,7 @@ pub(super) async fn commit(
         .split_first()
         .ok_or_else(|| corrupt(&"a batch", "has no answer"))?;
     if column::<i16>(head, "outcome")? != 0 {
+        // Nothing was written, nor will be.
         return Err(EngineError::Parted);
     }
     let seq: i64 = column(head, "prev_rv")?;
@@ -69,10 +70,13 @@ pub(super) async fn commit(
 /// the batch was committed.
 async fn deliver(engine: &Postgres, batch: &Batch<'_>) -> Result<(Vec<Row>, i64), EngineError> {
     let mut attempt = 1;
+    let mut lost = None;
     loop {
         let name = lineage::new_batch();
         let known = engine.lineage.newest();
         let error = match batch.send(engine, known, name).await {
+            // The commits that tell the outcome may be elsewhere.
+            Ok(rows) if lost.is_some() && is_parted(&rows)? => break,
             Ok(rows) => return Ok((rows, name)),
             Err(error) => error,
         };
@@ -88,6 +92,16 @@ async fn deliver(engine: &Postgres, batch: &Batch<'_>) -> Result<(Vec<Row>, i64)
             return Err(error.into());
         }
         attempt += 1;
+        lost = lost.or(Some(error).filter(PostgresError::is_ambiguous));
+    }
+    Err(lost.unwrap_or(PostgresError::NoAnswer).into())
+}
+
+/// Returns whether an answer says that the history is another one.
+fn is_parted(rows: &[Row]) -> Result<bool, EngineError> {
+    match rows.first() {
+        Some(head) => Ok(column::<i16>(head, "outcome")? != 0),
+        None => Ok(false),
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) async fn import(
     if plan.record != before {
         save(&mut tx, &plan.record).await?;
     }
+    // A move that copies them has to notice, as they are not in the log.
+    tx.records_changed |= !(plan.marks.is_empty() && plan.events.is_empty());
     tx.position = plan.position;
     tx.records.push(plan.record);
     tx.commit(Ok(plan.outcome)).await

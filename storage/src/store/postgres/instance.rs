@@ -9,6 +9,7 @@ use super::lineage::Lineage;
 use super::notifier::{Notifier, Task};
 use super::place::Place;
 use super::projection::KnownChecks;
+use crate::store::moving::rows::Marker;
 use crate::store::{DatabaseInfo, PostgresOptions};
 
 /// Connections beside those that read objects and events: one writes, one follows other servers,
@@ -32,6 +33,8 @@ pub(crate) struct Postgres {
     pub(super) notifier: Arc<Notifier>,
     /// The tasks of the notifier, until the database is closed.
     pub(super) tasks: Mutex<Option<[Task; 2]>>,
+    /// The move by which the reports came here, where this server has opened the database by it.
+    pub(super) moved_by: OnceLock<Marker>,
     pub(super) greeting: Greeting,
     pub(super) info: OnceLock<DatabaseInfo>,
 }
@@ -67,6 +70,7 @@ impl Postgres {
             checks: KnownChecks::default(),
             notifier,
             tasks: Mutex::new(Some(tasks)),
+            moved_by: OnceLock::new(),
             greeting,
             info: OnceLock::new(),
         }

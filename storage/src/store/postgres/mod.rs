@@ -36,6 +36,7 @@ use tokio_postgres::types::Type;
 
 pub use self::error::PostgresError;
 pub(crate) use self::instance::Postgres;
+pub(crate) use self::open::Found;
 pub use self::place::{FoundHistories, OtherDatabase};
 use self::tx::Tx;
 use super::DatabaseInfo;
@@ -199,21 +200,20 @@ impl Engine for Postgres {
     }
 
     async fn save_definition(&self, group: &str, body: &str) -> Result<(), EngineError> {
-        let (connection, slot) = self.writer.take().await?;
-        connection
-            .execute(
-                "INSERT INTO reports_server.definitions (cluster, api_group, body)
+        // Behind the lock: the cluster may be on its way to another database.
+        let tx = Tx::begin(self).await?;
+        tx.execute(
+            "INSERT INTO reports_server.definitions (cluster, api_group, body)
              VALUES ($1, $2, $3)
              ON CONFLICT (cluster, api_group) DO UPDATE SET body = excluded.body",
-                &[
-                    (&self.cluster, Type::INT4),
-                    (&group, Type::TEXT),
-                    (&body, Type::TEXT),
-                ],
-            )
-            .await?;
-        slot.put(connection);
-        Ok(())
+            &[
+                (tx.cluster(), Type::INT4),
+                (&group, Type::TEXT),
+                (&body, Type::TEXT),
+            ],
+        )
+        .await?;
+        tx.commit(()).await.map(drop)
     }
 
     async fn load_definitions(&self) -> Result<Vec<(String, String)>, EngineError> {

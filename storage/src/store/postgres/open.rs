@@ -10,14 +10,40 @@ use super::instance::{Greeting, Postgres};
 use super::place::Place;
 use super::{PostgresError, migrate, moving, place, probe, rejoin};
 use crate::store::engine::EngineError;
+use crate::store::moving::rows::Departure;
 use crate::store::{OpenError, PostgresOptions};
 
+/// The place of a cluster's reports.
+pub(crate) enum Found {
+    /// This database, which is open.
+    Here(Box<Postgres>),
+    /// Another one.
+    Moved(Departure),
+}
+
 impl Postgres {
-    /// Connects, brings the schema up to date and finds the cluster's place in the database. A
-    /// database in which the cluster is expected, and is not, stays as it is.
+    /// Opens the database like [`Postgres::find`]; one from which the cluster has moved away is an
+    /// error.
     pub async fn open(options: &PostgresOptions) -> Result<Self, OpenError> {
+        match Self::find(options).await? {
+            Found::Here(engine) => Ok(*engine),
+            Found::Moved(departure) if departure.marker.leads_to_file() => {
+                Err(OpenError::MovedToFile)
+            }
+            Found::Moved(departure) => Err(OpenError::MovedAway(departure.marker.identity)),
+        }
+    }
+
+    /// Connects, brings the schema up to date and finds the cluster's place in the database. A
+    /// database in which the cluster is expected, and is not, stays as it is, and so does one from
+    /// which it has moved away.
+    pub async fn find(options: &PostgresOptions) -> Result<Found, OpenError> {
         let (connector, connection, greeting) = Self::connect(options).await?;
         let identity = &options.cluster_identity;
+        if let Some(departure) = moving::departure(&connection, identity).await? {
+            connection.close().await;
+            return Ok(Found::Moved(departure));
+        }
         if let Some(history) = place::expected(&options.directory) {
             place::expect(&connection, identity, &history)
                 .await
@@ -36,7 +62,16 @@ impl Postgres {
         let engine = Self::assemble(connector, greeting, place, options);
         rejoin::check_origin(&engine).await?;
         engine.look_around().await?;
-        Ok(engine)
+        Ok(Found::Here(Box::new(engine)))
+    }
+
+    /// Returns the history of the cluster in the database that `options` name, if it is there;
+    /// nothing is made.
+    pub async fn history_at(options: &PostgresOptions) -> Result<Option<String>, EngineError> {
+        let (_, connection, _) = Self::connect(options).await?;
+        let place = Place::find(&connection, &options.cluster_identity).await?;
+        connection.close().await;
+        Ok(place.map(|place| place.history))
     }
 
     pub(super) async fn connect(

@@ -155,6 +155,32 @@ pub(super) fn previous_labels(
     }
 }
 
+/// Returns the column `prev_labels` as JSON, for a database that has no short form of it; none where
+/// the change has no text any more, as nobody reads such a change.
+pub(super) fn previous_labels_text(
+    text: Option<&str>,
+    body: Option<&str>,
+    key: &ObjectKey,
+) -> Result<Option<String>, EngineError> {
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        labels: Option<Labels>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    match (text, body) {
+        (Some(UNCHANGED), Some(body)) => {
+            let object: Object = serde_json::from_str(body).map_err(|error| corrupt(key, error))?;
+            let labels = object.metadata.labels.unwrap_or_default();
+            Ok(Some(labels_text(&labels)))
+        }
+        (Some(UNCHANGED), None) => Ok(None),
+        (text, _) => Ok(text.map(str::to_owned)),
+    }
+}
+
 /// Returns the number for the column `type`.
 pub(super) fn type_number(type_: EventType) -> i16 {
     match type_ {

@@ -59,55 +59,7 @@ impl<'a> Tx<'a> {
 
     /// Begins a transaction and takes the lock, where the database has the cluster's place.
     pub async fn begin_anywhere(engine: &'a Postgres) -> Result<Self, EngineError> {
-        let (connection, slot) = engine.writer.take().await?;
-        connection.batch(BEGIN, STATEMENT).await?;
-        let place = &engine.place;
-        let rows = connection
-            .query(
-                "SELECT log_end FROM reports_server.clusters
-                 WHERE cluster = $1 AND identity = $2 AND history::text = $3 FOR UPDATE",
-                &[
-                    (&engine.cluster, Type::INT4),
-                    (&place.identity, Type::TEXT),
-                    (&place.history, Type::TEXT),
-                ],
-            )
-            .await?;
-        let Some(row) = rows.first() else {
-            // A pooler has come to lead elsewhere, under a connection that stays as it is.
-            place.check(&connection).await?;
-            return Err(EngineError::Parted);
-        };
-        let log_end = column(row, "log_end")?;
-        let rows = connection
-            .query(
-                "SELECT seq, counter, batch, bytes FROM reports_server.commits
-                 WHERE cluster = $1 ORDER BY seq DESC LIMIT 1",
-                &[(&engine.cluster, Type::INT4)],
-            )
-            .await?;
-        let row = rows.first().ok_or(EngineError::Parted)?;
-        let newest = lineage::Commit {
-            seq: column(row, "seq")?,
-            batch: column(row, "batch")?,
-        };
-        let before = Position {
-            seq: un_db(newest.seq),
-            counter: un_db(column(row, "counter")?),
-        };
-        Ok(Self {
-            engine,
-            newest,
-            before,
-            bytes: column(row, "bytes")?,
-            log_end,
-            position: before,
-            changes: Vec::new(),
-            records: Vec::new(),
-            records_changed: false,
-            connection,
-            slot,
-        })
+        Locked::take(engine).await?.at_newest().await
     }
 
     /// Returns whether the database has `commit`.
@@ -212,6 +164,89 @@ impl<'a> Tx<'a> {
     /// Returns the newest commit before this transaction.
     pub fn newest(&self) -> lineage::Commit {
         self.newest
+    }
+}
+
+/// A transaction that holds the lock of all writers of the cluster, before it is known where the
+/// sequence has arrived.
+pub(super) struct Locked<'a> {
+    engine: &'a Postgres,
+    connection: PgConnection,
+    slot: Slot,
+    log_end: Option<i64>,
+}
+
+impl<'a> Locked<'a> {
+    /// Begins a transaction and takes the lock, where the database has the cluster's place.
+    pub async fn take(engine: &'a Postgres) -> Result<Self, EngineError> {
+        let (connection, slot) = engine.writer.take().await?;
+        connection.batch(BEGIN, STATEMENT).await?;
+        let place = &engine.place;
+        let rows = connection
+            .query(
+                "SELECT log_end FROM reports_server.clusters
+                 WHERE cluster = $1 AND identity = $2 AND history::text = $3 FOR UPDATE",
+                &[
+                    (&engine.cluster, Type::INT4),
+                    (&place.identity, Type::TEXT),
+                    (&place.history, Type::TEXT),
+                ],
+            )
+            .await?;
+        let Some(row) = rows.first() else {
+            // A pooler has come to lead elsewhere, under a connection that stays as it is.
+            place.check(&connection).await?;
+            return Err(EngineError::Parted);
+        };
+        let log_end = column(row, "log_end")?;
+        Ok(Self {
+            engine,
+            connection,
+            slot,
+            log_end,
+        })
+    }
+
+    /// Goes on from the newest commit.
+    pub async fn at_newest(self) -> Result<Tx<'a>, EngineError> {
+        let rows = self
+            .connection
+            .query(
+                "SELECT seq, counter, batch, bytes FROM reports_server.commits
+                 WHERE cluster = $1 ORDER BY seq DESC LIMIT 1",
+                &[(&self.engine.cluster, Type::INT4)],
+            )
+            .await?;
+        let row = rows.first().ok_or(EngineError::Parted)?;
+        let newest = lineage::Commit {
+            seq: column(row, "seq")?,
+            batch: column(row, "batch")?,
+        };
+        let before = Position {
+            seq: un_db(newest.seq),
+            counter: un_db(column(row, "counter")?),
+        };
+        Ok(Tx {
+            engine: self.engine,
+            newest,
+            before,
+            bytes: column(row, "bytes")?,
+            log_end: self.log_end,
+            position: before,
+            changes: Vec::new(),
+            records: Vec::new(),
+            records_changed: false,
+            connection: self.connection,
+            slot: self.slot,
+        })
+    }
+}
+
+impl Deref for Locked<'_> {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.connection
     }
 }
 

@@ -151,7 +151,8 @@ async fn drop_rows(tx: &mut Tx, id: i64, max: usize) -> Result<u64, EngineError>
     Ok(dropped)
 }
 
-fn epoch_millis(time: SystemTime) -> i64 {
+/// Returns the milliseconds since the epoch.
+pub(super) fn epoch_millis(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

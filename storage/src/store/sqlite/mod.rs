@@ -3,12 +3,15 @@
 //! One connection writes, in the committer's order; others read beside it (WAL). Committed changes
 //! survive a crash of the process and of the machine (`synchronous = FULL`).
 
+pub(super) mod arrival;
 mod compact;
 mod connection;
 mod copying;
+mod filling;
 mod import;
 mod mark;
 pub(super) mod moving;
+pub(super) mod placing;
 mod read;
 mod resources;
 mod restoring;
@@ -63,7 +66,11 @@ impl Sqlite {
 
     /// Opens the database at `path` and brings its schema up to date.
     pub async fn open(path: &Path) -> Result<Self, OpenError> {
-        let lock = lock(path)?;
+        Self::open_locked(path, lock(path)?).await
+    }
+
+    /// Opens the database at `path` likewise. `lock` keeps other processes from it.
+    async fn open_locked(path: &Path, lock: FileLock) -> Result<Self, OpenError> {
         let options = connection::options(path);
         let first = SqlitePoolOptions::new()
             .max_connections(1)

@@ -1,5 +1,10 @@
 //! The reads of a move to another database, as of one moment, and the mark by which it ends.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crds::control::DatabaseMove;
 use futures::TryStreamExt as _;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
@@ -7,29 +12,125 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, Sqlite as Driver, Transaction};
 
 use super::Sqlite;
-use super::connection::Tx;
 use super::read::records;
 use super::rows::{db, keys, limit, millis, text, un_db};
 use crate::model::{ObjectKey, Position, ResourceId, ResourceRecord};
 use crate::store::OpenError;
 use crate::store::engine::{Engine as _, EngineError, corrupt};
-use crate::store::moving::rows::{ChangeRow, EventRow, MarkRow, Marker, ObjectRow, RowKey};
+use crate::store::moving::rows::{
+    ChangeRow, CommitRow, Departure, EventRow, LastCommit, LogRows, MarkRow, Marker, ObjectRow,
+    RowKey,
+};
+use crate::store::moving::source::{
+    Hold, MarkError, MemorySums, Order, PAGE_BYTES, Source, SourceSnapshot, Sums, Turn,
+};
+use crate::store::postgres::Postgres;
 
-/// Bytes of texts after which a page ends: pages of typical reports have fewer.
-const PAGE_BYTES: usize = 8 << 20;
 /// Keys that are looked at before the bytes of a page are counted.
 const KEYS: usize = 10;
 
 /// The database as it is at one moment, however long it is looked at. The write-ahead log grows
 /// meanwhile.
-pub(crate) struct Snapshot(Transaction<'static, Driver>);
+pub(super) struct Snapshot(pub(super) Transaction<'static, Driver>);
 
-impl Sqlite {
-    /// Takes a snapshot; it shows the database of the moment when it is first read from.
-    pub async fn snapshot(&self) -> Result<Snapshot, EngineError> {
-        Ok(Snapshot(self.readers.begin().await?))
+/// A database that is moved by the one server that has it open.
+pub(crate) struct Leaving(pub Arc<Sqlite>);
+
+#[async_trait::async_trait]
+impl Source for Leaving {
+    async fn turn(&self, order: Order<'_>) -> Result<Turn, EngineError> {
+        let noted = self.0.note_attempt(order.identity, order.name);
+        Ok(Turn::Own(noted.await?))
     }
 
+    fn pass(&self, _: i64) {}
+
+    async fn give_up(&self, order: Order<'_>) -> Result<Turn, EngineError> {
+        if self.0.marker().await?.is_none() {
+            return Ok(Turn::GivenUp);
+        }
+        self.turn(order).await
+    }
+
+    async fn cleaned(&self, _: i64) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    async fn renew(&self, _: i64, _: u64, _: &DatabaseMove) -> Result<bool, EngineError> {
+        Ok(true)
+    }
+
+    async fn attend(&self, _: &str) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    async fn unaware(&self, _: &str) -> Result<i64, EngineError> {
+        Ok(0)
+    }
+
+    async fn leave(&self) {}
+
+    async fn departure(&self) -> Result<Option<Departure>, EngineError> {
+        Ok(None)
+    }
+
+    async fn arrived(&self, _: &Departure) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    async fn take_back(&self, departure: &Departure, revision: u64) -> Result<bool, EngineError> {
+        self.0.take_back(departure.marker.attempt, revision).await
+    }
+
+    fn hand_on(&self, _: &Postgres) {}
+
+    async fn copied(&self) -> Result<Option<u64>, EngineError> {
+        Ok(None)
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    async fn snapshot(&self) -> Result<Box<dyn SourceSnapshot>, EngineError> {
+        Ok(Box::new(Snapshot(self.0.readers.begin().await?)))
+    }
+
+    async fn hold(&self, attempt: i64, _: Duration) -> Result<Box<dyn Hold>, EngineError> {
+        let sqlite = Arc::clone(&self.0);
+        Ok(Box::new(Held { sqlite, attempt }))
+    }
+}
+
+/// A database to which nobody writes, as its committer waits.
+struct Held {
+    sqlite: Arc<Sqlite>,
+    attempt: i64,
+}
+
+#[async_trait::async_trait]
+impl Hold for Held {
+    async fn last(&mut self) -> Result<LastCommit, EngineError> {
+        self.sqlite.last_commit().await
+    }
+
+    async fn mark(
+        self: Box<Self>,
+        last: LastCommit,
+        number: i64,
+        ids: &HashMap<ResourceId, i64>,
+    ) -> Result<Departure, MarkError> {
+        let set = self.sqlite.mark_moved(self.attempt, last.seq, number);
+        let marker = set.await.map_err(MarkError::Lost)?;
+        Ok(Departure {
+            marker,
+            last,
+            ids: ids.clone(),
+        })
+    }
+}
+
+impl Sqlite {
     /// Returns the database, unless it was moved: its content does not count then.
     pub async fn not_moved(self) -> Result<Self, OpenError> {
         match self.marker().await? {
@@ -49,14 +150,36 @@ impl Sqlite {
         row.as_ref().map(marker).transpose()
     }
 
+    /// Returns where the reports have moved, if they have.
+    pub async fn departure(&self) -> Result<Option<Departure>, EngineError> {
+        let marker = self.marker().await?;
+        let Some(marker) = marker.filter(|marker| marker.moved_at.is_some()) else {
+            return Ok(None);
+        };
+        Ok(Some(Departure {
+            marker,
+            last: self.last_commit().await?,
+            // A process that starts knows no numbers yet.
+            ids: HashMap::new(),
+        }))
+    }
+
+    async fn last_commit(&self) -> Result<LastCommit, EngineError> {
+        let (seq, counter) = sqlx::query_as("SELECT seq, counter FROM position")
+            .fetch_one(&self.readers)
+            .await?;
+        Ok(LastCommit {
+            seq: un_db(seq),
+            batch: None,
+            counter: un_db(counter),
+        })
+    }
+
     /// Notes a new attempt to move, before any trace of it is seen elsewhere. The name of this
     /// database stays the same for all attempts.
-    pub async fn note_attempt(
-        &self,
-        attempt: i64,
-        identity: &str,
-        name: &str,
-    ) -> Result<Marker, EngineError> {
+    async fn note_attempt(&self, identity: &str, name: &str) -> Result<Marker, EngineError> {
+        // There is room for the numbers behind it.
+        let attempt = rand::random_range(1..=i64::MAX / 2);
         let mut tx = self.writer.begin().await?;
         sqlx::query(
             "INSERT INTO moves (id, source, attempt, identity, name) VALUES (1, ?, ?, ?, ?)
@@ -79,21 +202,22 @@ impl Sqlite {
 
     /// Marks the database as moved at `seq`, durably: a server that opens it from now on goes on in
     /// the other one.
-    pub async fn mark_moved(&self, attempt: i64, seq: u64) -> Result<(), EngineError> {
+    async fn mark_moved(&self, attempt: i64, seq: u64, number: i64) -> Result<Marker, EngineError> {
         let mut tx = self.writer.begin().await?;
-        mark(&mut tx, attempt, seq).await?;
-        tx.commit(()).await.map(drop)
-    }
-}
-
-async fn mark(tx: &mut Tx, attempt: i64, seq: u64) -> Result<(), EngineError> {
-    sqlx::query("UPDATE moves SET seq = ?, moved_at = ? WHERE attempt = ?")
+        let row = sqlx::query(
+            "UPDATE moves SET seq = ?, moved_at = ?, attempt = ? WHERE attempt = ?
+             RETURNING source, attempt, identity, name, seq",
+        )
         .bind(db(seq))
         .bind(millis(Timestamp::now()))
+        .bind(number)
         .bind(attempt)
-        .execute(&mut **tx)
+        .fetch_one(&mut *tx)
         .await?;
-    Ok(())
+        let marker = marker(&row)?;
+        tx.commit(()).await?;
+        Ok(marker)
+    }
 }
 
 fn marker(row: &SqliteRow) -> Result<Marker, EngineError> {
@@ -101,6 +225,8 @@ fn marker(row: &SqliteRow) -> Result<Marker, EngineError> {
     Ok(Marker {
         source: row.try_get("source")?,
         attempt: row.try_get("attempt")?,
+        // Nobody else has the file, and a copy of it from before may be put in its place.
+        is_ordered: false,
         identity: row.try_get("identity")?,
         name: row.try_get("name")?,
         moved_at: seq.map(un_db),
@@ -108,8 +234,24 @@ fn marker(row: &SqliteRow) -> Result<Marker, EngineError> {
 }
 
 impl Snapshot {
-    /// Returns the position in the sequence.
-    pub async fn position(&mut self) -> Result<Position, EngineError> {
+    async fn all_at(&mut self, wanted: &[RowKey]) -> Result<Vec<ObjectRow>, EngineError> {
+        let rows = sqlx::query(
+            "SELECT o.resource_id, o.namespace, o.name, o.uid, o.rv, o.as_imported, o.labels,
+                 o.body
+             FROM json_each(?) k CROSS JOIN objects o
+             WHERE o.resource_id = k.value ->> 0 AND o.namespace = k.value ->> 1
+               AND o.name = k.value ->> 2",
+        )
+        .bind(keys(wanted.iter().map(|(id, key)| (*id, key))))
+        .fetch_all(&mut *self.0)
+        .await?;
+        rows.iter().map(object).collect()
+    }
+}
+
+#[async_trait::async_trait]
+impl SourceSnapshot for Snapshot {
+    async fn position(&mut self) -> Result<Position, EngineError> {
         let (seq, counter) = sqlx::query_as("SELECT seq, counter FROM position")
             .fetch_one(&mut *self.0)
             .await?;
@@ -119,21 +261,29 @@ impl Snapshot {
         })
     }
 
-    /// Returns the oldest change that is kept; `None` where none is.
-    pub async fn oldest(&mut self) -> Result<Option<u64>, EngineError> {
-        let seq: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM changes")
+    async fn compacted(&mut self) -> Result<u64, EngineError> {
+        let oldest: Option<i64> = sqlx::query_scalar("SELECT min(seq) FROM changes")
             .fetch_one(&mut *self.0)
             .await?;
-        Ok(seq.map(un_db))
+        match oldest {
+            Some(oldest) => Ok(un_db(oldest).saturating_sub(1)),
+            None => Ok(self.position().await?.seq),
+        }
     }
 
-    /// Returns the records of all resources.
-    pub async fn records(&mut self) -> Result<Vec<ResourceRecord>, EngineError> {
+    async fn base(&mut self) -> Result<Option<CommitRow>, EngineError> {
+        Ok(None)
+    }
+
+    async fn has(&mut self, _: u64, _: i64) -> Result<bool, EngineError> {
+        Ok(true)
+    }
+
+    async fn records(&mut self) -> Result<Vec<ResourceRecord>, EngineError> {
         records(&mut self.0).await
     }
 
-    /// Returns the number of objects of all resources that were not reset.
-    pub async fn count(&mut self) -> Result<u64, EngineError> {
+    async fn count(&mut self) -> Result<u64, EngineError> {
         let count: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM objects WHERE resource_id IN (SELECT id FROM resources)",
         )
@@ -142,9 +292,7 @@ impl Snapshot {
         Ok(un_db(count))
     }
 
-    /// Returns at most `max` objects of a resource behind `after`, by namespace, then name: fewer
-    /// where their texts are large, but one at least where there is one.
-    pub async fn objects(
+    async fn objects(
         &mut self,
         resource: ResourceId,
         after: Option<&ObjectKey>,
@@ -163,9 +311,7 @@ impl Snapshot {
         page(rows, object, |row: &ObjectRow| row.body.len()).await
     }
 
-    /// Returns the objects at the first of some keys, those that are there, and the number of these
-    /// keys: about `max`, fewer where the texts are large, but one at least where one is wanted.
-    pub async fn objects_at(
+    async fn objects_at(
         &mut self,
         wanted: &[RowKey],
         max: usize,
@@ -183,33 +329,19 @@ impl Snapshot {
         Ok((rows, looked))
     }
 
-    async fn all_at(&mut self, wanted: &[RowKey]) -> Result<Vec<ObjectRow>, EngineError> {
-        let rows = sqlx::query(
-            "SELECT o.resource_id, o.namespace, o.name, o.uid, o.rv, o.as_imported, o.labels,
-                 o.body
-             FROM json_each(?) k CROSS JOIN objects o
-             WHERE o.resource_id = k.value ->> 0 AND o.namespace = k.value ->> 1
-               AND o.name = k.value ->> 2",
-        )
-        .bind(keys(wanted.iter().map(|(id, key)| (*id, key))))
-        .fetch_all(&mut *self.0)
-        .await?;
-        rows.iter().map(object).collect()
-    }
-
-    /// Returns at most `max` changes behind `seq`, all columns of them: fewer where their texts are
-    /// large, but one at least where there is one.
-    pub async fn changes(&mut self, seq: u64, max: usize) -> Result<Vec<ChangeRow>, EngineError> {
+    async fn log(&mut self, seq: u64, max: usize) -> Result<LogRows, EngineError> {
         let rows = sqlx::query("SELECT * FROM changes WHERE seq > ? ORDER BY seq LIMIT ?")
             .bind(db(seq))
             .bind(limit(max))
             .fetch(&mut *self.0);
         let bytes = |row: &ChangeRow| row.body.as_ref().map_or(0, String::len);
-        page(rows, change, bytes).await
+        Ok(LogRows {
+            changes: page(rows, change, bytes).await?,
+            commits: Vec::new(),
+        })
     }
 
-    /// Returns the number of changes behind `seq`, and the sum of their versions.
-    pub async fn log_sums(&mut self, seq: u64) -> Result<(i64, i64), EngineError> {
+    async fn log_sums(&mut self, seq: u64) -> Result<(i64, i64), EngineError> {
         let sums =
             sqlx::query_as("SELECT count(*), coalesce(sum(rv), 0) FROM changes WHERE seq > ?")
                 .bind(db(seq))
@@ -218,8 +350,7 @@ impl Snapshot {
         Ok(sums)
     }
 
-    /// Returns at most `max` imported marks of a resource behind `after`.
-    pub async fn marks(
+    async fn marks(
         &mut self,
         resource: ResourceId,
         after: Option<&ObjectKey>,
@@ -239,8 +370,7 @@ impl Snapshot {
         rows.iter().map(mark_row).collect()
     }
 
-    /// Returns the imported marks at some keys, those that are there.
-    pub async fn marks_at(&mut self, wanted: &[RowKey]) -> Result<Vec<MarkRow>, EngineError> {
+    async fn marks_at(&mut self, wanted: &[RowKey]) -> Result<Vec<MarkRow>, EngineError> {
         let rows = sqlx::query(
             "SELECT i.resource_id, i.namespace, i.name, i.uid, i.rv
              FROM json_each(?) k CROSS JOIN imported i
@@ -253,14 +383,28 @@ impl Snapshot {
         rows.iter().map(mark_row).collect()
     }
 
-    /// Returns the number of imported marks of a resource.
-    pub async fn mark_count(&mut self, resource: ResourceId) -> Result<i64, EngineError> {
-        let count = sqlx::query_scalar("SELECT count(*) FROM imported WHERE resource_id = ?");
-        Ok(count.bind(resource.0).fetch_one(&mut *self.0).await?)
+    async fn sums(&mut self, resource: ResourceId) -> Result<Sums, EngineError> {
+        let (objects, versions, marks) = sqlx::query_as(
+            "SELECT count(*), coalesce(sum(rv), 0),
+                 (SELECT count(*) FROM imported WHERE resource_id = ?1)
+             FROM objects WHERE resource_id = ?1",
+        )
+        .bind(resource.0)
+        .fetch_one(&mut *self.0)
+        .await?;
+        Ok(Sums {
+            objects,
+            versions,
+            marks,
+        })
     }
 
-    /// Returns at most `max` last events of a resource behind `after`.
-    pub async fn events(
+    async fn memory_sums(&mut self, _: ResourceId) -> Result<Option<MemorySums>, EngineError> {
+        // Who writes them notes it.
+        Ok(None)
+    }
+
+    async fn events(
         &mut self,
         resource: ResourceId,
         after: Option<&ObjectKey>,
@@ -279,8 +423,7 @@ impl Snapshot {
         rows.iter().map(event_row).collect()
     }
 
-    /// Returns the last events at some keys, those that are there.
-    pub async fn events_at(&mut self, wanted: &[RowKey]) -> Result<Vec<EventRow>, EngineError> {
+    async fn events_at(&mut self, wanted: &[RowKey]) -> Result<Vec<EventRow>, EngineError> {
         let rows = sqlx::query(
             "SELECT e.* FROM json_each(?) k CROSS JOIN mirror_events e
              WHERE e.resource_id = k.value ->> 0 AND e.namespace = k.value ->> 1
@@ -292,8 +435,7 @@ impl Snapshot {
         rows.iter().map(event_row).collect()
     }
 
-    /// Returns all definitions, by group.
-    pub async fn definitions(&mut self) -> Result<Vec<(String, String)>, EngineError> {
+    async fn definitions(&mut self) -> Result<Vec<(String, String)>, EngineError> {
         let query = sqlx::query_as("SELECT api_group, body FROM definitions ORDER BY api_group");
         Ok(query.fetch_all(&mut *self.0).await?)
     }
@@ -331,6 +473,7 @@ fn object(row: &SqliteRow) -> Result<ObjectRow, EngineError> {
         as_imported: row.try_get("as_imported")?,
         labels: row.try_get("labels")?,
         body,
+        first_seen: None,
     })
 }
 

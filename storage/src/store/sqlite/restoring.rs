@@ -8,10 +8,12 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::Sqlite;
+use super::arrival::go_on_from;
 use super::connection::Tx;
 use super::copying::{readable, sound};
 use super::rows::{db, un_db};
 use crate::store::engine::{EngineError, corrupt};
+use crate::store::moving::rows::LastCommit;
 
 /// Number of versions by which clients may be ahead of a copy. Versions are plentiful; it is the same
 /// number as for a PostgreSQL that was put back.
@@ -87,7 +89,9 @@ impl Sqlite {
         tx.position.counter += MARGIN;
         begin_histories(&mut tx).await?;
         sqlx::query(PUT_BACK).execute(&mut *tx).await?;
-        sqlx::query("DELETE FROM moves").execute(&mut *tx).await?;
+        for statement in ["DELETE FROM moves", "DELETE FROM arrivals"] {
+            sqlx::query(statement).execute(&mut *tx).await?;
+        }
         if !same_cluster {
             for statement in FOREIGN {
                 sqlx::query(statement).execute(&mut *tx).await?;
@@ -110,6 +114,41 @@ impl Sqlite {
         tx.position.counter = tx.position.counter.max(revision + MARGIN);
         begin_histories(&mut tx).await?;
         sqlx::query(SERVED).execute(&mut *tx).await?;
+        tx.commit(()).await.map(drop)
+    }
+}
+
+impl Sqlite {
+    /// Has the reports count here again that have moved away by an attempt. The database that they
+    /// were moved to may have been in use, so every history begins anew, above etcd's `revision`.
+    /// Returns false where no attempt of this number has moved them.
+    pub async fn take_back(&self, attempt: i64, revision: u64) -> Result<bool, EngineError> {
+        let mut tx = self.writer.begin().await?;
+        let moved = sqlx::query(
+            "UPDATE moves SET seq = NULL, moved_at = NULL WHERE attempt = ? AND seq IS NOT NULL",
+        )
+        .bind(attempt)
+        .execute(&mut *tx)
+        .await?;
+        if moved.rows_affected() == 0 {
+            return Ok(false);
+        }
+        tx.position.counter = tx.position.counter.max(revision) + MARGIN;
+        begin_histories(&mut tx).await?;
+        tx.commit(()).await?;
+        Ok(true)
+    }
+}
+
+impl Sqlite {
+    /// Begins the histories anew where the database [is apart](Self::is_apart) from the one that was
+    /// moved here, above etcd's `revision`.
+    pub async fn begin_behind(&self, last: &LastCommit, revision: u64) -> Result<(), EngineError> {
+        let mut tx = self.writer.begin().await?;
+        let newest = tx.position.counter.max(last.counter).max(revision);
+        tx.position.counter = newest + MARGIN;
+        begin_histories(&mut tx).await?;
+        go_on_from(&mut tx, last).await?;
         tx.commit(()).await.map(drop)
     }
 }

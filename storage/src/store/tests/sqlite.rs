@@ -9,9 +9,12 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::{Bed, Fixture, compression, key, report, reports, suite};
-use crate::model::packed;
+use crate::model::{ResourceId, packed};
 use crate::store::engine::Engine;
+use crate::store::moving::rows::RowKey;
+use crate::store::moving::source::{Source as _, SourceSnapshot};
 use crate::store::sqlite::Sqlite;
+use crate::store::sqlite::moving::Leaving;
 use crate::store::{
     Database, MoveOptions, OpenError, Store, StoreError, StoreOptions, Write, WriteError,
 };
@@ -202,25 +205,35 @@ async fn a_page_ends_where_its_texts_are_large() {
         create_large(&bed, &format!("r{n}")).await;
     }
     bed.close().await;
-    let sqlite = Sqlite::open(&file.path()).await.unwrap();
-    let mut snapshot = sqlite.snapshot().await.unwrap();
-    let (mut after, mut pages, mut keys) = (None, Vec::new(), Vec::new());
-    loop {
-        let page = snapshot.objects(id, after.as_ref(), 250).await.unwrap();
-        let Some(last) = page.last() else { break };
-        after = Some(last.key.1.clone());
-        pages.push(page.len());
-        keys.extend(page.into_iter().map(|row| row.key));
-    }
-    assert_eq!(pages, [8, 4]);
-    assert_eq!(snapshot.changes(0, 500).await.unwrap().len(), 8);
-    assert_eq!(snapshot.changes(8, 500).await.unwrap().len(), 4);
+    let sqlite = Arc::new(Sqlite::open(&file.path()).await.unwrap());
+    let mut snapshot = Leaving(Arc::clone(&sqlite)).snapshot().await.unwrap();
+    let keys = pages_of_large(&mut *snapshot, id).await;
+    assert_eq!(snapshot.log(0, 500).await.unwrap().changes.len(), 8);
+    assert_eq!(snapshot.log(8, 500).await.unwrap().changes.len(), 4);
     let (rows, looked) = snapshot.objects_at(&keys, 250).await.unwrap();
     assert_eq!((rows.len(), looked), (10, 10));
     let (rows, looked) = snapshot.objects_at(&keys[10..], 250).await.unwrap();
     assert_eq!((rows.len(), looked), (2, 2));
     drop(snapshot);
     sqlite.close().await;
+}
+
+/// Reads twelve large reports, page by page. Returns their keys.
+pub(super) async fn pages_of_large(
+    snapshot: &mut dyn SourceSnapshot,
+    resource: ResourceId,
+) -> Vec<RowKey> {
+    let (mut after, mut pages, mut keys) = (None, Vec::new(), Vec::new());
+    loop {
+        let page = snapshot.objects(resource, after.as_ref(), 250).await;
+        let page = page.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(last.key.1.clone());
+        pages.push(page.len());
+        keys.extend(page.into_iter().map(|row| row.key));
+    }
+    assert_eq!(pages, [8, 4]);
+    keys
 }
 
 #[tokio::test]

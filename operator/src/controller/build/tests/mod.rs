@@ -1,5 +1,6 @@
 //! The children as a cluster would get them.
 
+mod between;
 mod embedded;
 mod examples;
 mod managed;

@@ -13,7 +13,9 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{all, build, material, on_postgres, operator, validated, value, yaml};
-use crate::controller::validate::Validated;
+use crate::controller::fixtures::between;
+use crate::controller::validate::{Between, Stage, Validated};
+use crate::database::between::Egress;
 use crate::database::managed::Known;
 use crate::database::place::Database;
 use crate::names::Names;
@@ -302,6 +304,22 @@ fn a_server_without_traces_needs_no_collector() {
         reaches(&traced(), "server", ANYWHERE),
         ["4318", "53", "5353", "6432"]
     );
+}
+
+#[test]
+fn both_databases_are_reached_while_reports_move() {
+    let mut spec = external();
+    assert_eq!(reaches(&spec, "server", ANYWHERE), ["53", "5353"]);
+    spec.between = Some(Between {
+        egress: Some(Egress {
+            cidrs: vec!["203.0.113.0/24".to_owned()],
+            ports: BTreeSet::from([80]),
+        }),
+        ..between(Stage::Moving)
+    });
+    assert_eq!(reaches(&spec, "server", ANYWHERE), ["53", "5353", "80"]);
+    let both = reaches(&spec, "server", "external database");
+    assert_eq!(both, ["5432", "6432"]);
 }
 
 /// The addresses from which kube-apiservers call differ from cluster to cluster: a wrong guess

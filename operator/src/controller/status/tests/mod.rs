@@ -1,6 +1,7 @@
 //! Statuses of whole situations, judged as kstatus judges them.
 
 mod admission;
+mod between;
 mod certificates;
 mod embedded;
 mod failed;

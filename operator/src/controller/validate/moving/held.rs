@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 
 use crate::controller::build::CONTAINER;
 use crate::controller::validate::{PodSettings, Validated};
-use crate::database::moving::FLAG;
+use crate::controller::workload;
 
 /// Time for which the server may be away before its pod is changed all the same: a change may be
 /// what it needs to start. Opening a large database takes two minutes at most.
@@ -20,7 +20,7 @@ const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 /// of a move has to be replaced, and one that does not serve has nothing to lose.
 pub fn template(present: &Deployment, now: Timestamp) -> Option<&PodTemplateSpec> {
     let template = &present.spec.as_ref()?.template;
-    (hears(template) && !is_lost(present, now)).then_some(template)
+    (workload::hears_of_moves(template) && !is_lost(present, now)).then_some(template)
 }
 
 /// Returns the settings of the pod with what `template` says of it, as far as more than the pod
@@ -38,13 +38,6 @@ pub fn pod(spec: &Validated, template: &PodTemplateSpec) -> PodSettings {
         settings.image = image;
     }
     settings
-}
-
-/// Returns whether a server of this template finds out where to move to.
-fn hears(template: &PodTemplateSpec) -> bool {
-    let containers = template.spec.iter().flat_map(|pod| &pod.containers);
-    let mut args = containers.flat_map(|container| container.args.iter().flatten());
-    args.any(|arg| arg.starts_with(FLAG))
 }
 
 /// Returns whether the server has been away for longer than a restart takes.

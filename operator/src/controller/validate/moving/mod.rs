@@ -1,5 +1,6 @@
-//! The move of an embedded database: what the server is told, and what stays as it is meanwhile.
+//! The move of a database: what the server is told, and what stays as it is meanwhile.
 
+mod between;
 mod held;
 
 use crds::v1alpha1::{ReportsServer, reasons};
@@ -11,12 +12,15 @@ use super::refusal::Refusal;
 use super::validated::{MoveProgress, Validated};
 use crate::controller::build::DATA_VOLUME;
 use crate::controller::found::Dereferenced;
-use crate::database::files::{self, Values};
+use crate::database::between::Step as StepBetween;
+use crate::database::files::{self, Objects, Values};
 use crate::database::known::Known;
 use crate::database::moving::{self, Moving, Step};
 use crate::database::place::{Database, Postgres};
 
-/// Returns the specification with what is to be done about a move.
+pub use between::kept;
+
+/// Returns the specification with what is to be done about a move. `object` is as it was asked for.
 ///
 /// # Errors
 /// If something else is asked for than what the server has done.
@@ -25,6 +29,9 @@ pub fn decide(
     spec: Validated,
     found: &Dereferenced,
 ) -> Result<Validated, Refusal> {
+    if found.between.step != StepBetween::None {
+        return between::decide(object, spec, found);
+    }
     let seen = &found.inside.moving;
     let wanted = spec.database.postgres().map(moving::target);
     let step = moving::step(wanted.as_deref(), seen);
@@ -97,7 +104,8 @@ fn told(
         let why = "PostgreSQL has to be ready first";
         return (None, Some(why.to_owned()));
     }
-    match connection_files(spec, postgres, found) {
+    let objects = &found.inside.connection;
+    match connection_files(&spec.namespace, postgres, objects) {
         Ok(files) => {
             if before.is_none() {
                 info!(
@@ -121,11 +129,10 @@ fn may_begin(object: &ReportsServer, spec: &Validated) -> bool {
 }
 
 fn connection_files(
-    spec: &Validated,
+    namespace: &str,
     postgres: &Postgres,
-    found: &Dereferenced,
+    objects: &Objects,
 ) -> Result<Values, String> {
-    let objects = &found.inside.connection;
-    let files = files::files(&spec.namespace, &postgres.connection, objects);
+    let files = files::files(namespace, &postgres.connection, objects);
     files.map_err(|problem| problem.message)
 }

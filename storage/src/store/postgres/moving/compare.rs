@@ -4,13 +4,12 @@ use tokio_postgres::types::Type;
 
 use super::super::rows::{column, db, key, limit};
 use super::Filling;
+use super::sums::{SUMS, sums};
 use crate::model::{ObjectKey, ResourceId};
 use crate::store::engine::EngineError;
 use crate::store::moving::rows::RowKey;
-
-/// An object as the database has it, without its text: key, uid, version, whether it is unchanged
-/// since its import, labels, SHA-256 of the text.
-pub(crate) type Fingerprint = (ObjectKey, String, i64, bool, String, String);
+use crate::store::moving::source::Sums;
+use crate::store::moving::target::Fingerprint;
 
 impl Filling {
     /// Returns at most `max` objects of a resource behind `after`, by namespace, then name.
@@ -75,27 +74,14 @@ impl Filling {
         rows.iter().map(fingerprint).collect()
     }
 
-    /// Returns the number of objects of a resource, the sum of their versions, and the number of
-    /// its imported marks.
-    pub async fn sums(&self, resource: ResourceId) -> Result<(i64, i64, i64), EngineError> {
+    /// Returns sums of the objects of a resource, and of its imported marks.
+    pub async fn sums(&self, resource: ResourceId) -> Result<Sums, EngineError> {
         let id = self.id(resource).unwrap_or(ResourceId(0));
         let reader = self.engine.readers.get().await?;
-        let rows = reader
-            .long_query(
-                "SELECT count(*) AS objects, coalesce(sum(rv), 0)::bigint AS versions,
-                     (SELECT count(*) FROM reports_server.imported
-                      WHERE cluster = $1 AND resource_id = $2) AS marks
-                 FROM reports_server.objects WHERE cluster = $1 AND resource_id = $2",
-                &[self.cluster(), (&id.0, Type::INT8)],
-            )
-            .await?;
+        let parameters = [self.cluster(), (&id.0, Type::INT8)];
+        let rows = reader.long_query(SUMS, &parameters).await?;
         reader.keep();
-        let row = rows.first().ok_or(EngineError::Parted)?;
-        Ok((
-            column(row, "objects")?,
-            column(row, "versions")?,
-            column(row, "marks")?,
-        ))
+        sums(rows.first().ok_or(EngineError::Parted)?)
     }
 
     /// Returns the number of changes behind `seq`, and the sum of their versions.

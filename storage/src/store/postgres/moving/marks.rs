@@ -4,10 +4,12 @@ use std::time::SystemTime;
 
 use tokio_postgres::types::Type;
 
+use super::sums::{MEMORY_SUMS, memory_sums};
 use super::{Filling, Step, delete_at, time};
 use crate::model::ResourceId;
 use crate::store::engine::EngineError;
 use crate::store::moving::rows::{EventRow, MarkRow, RowKey};
+use crate::store::moving::source::MemorySums;
 
 impl Filling {
     /// Brings the imported marks at `wanted` to `rows`.
@@ -69,21 +71,40 @@ impl Filling {
 
     /// Forgets the last events of a resource, which is not mirrored any more.
     pub async fn forget_events(&self, resource: ResourceId) -> Result<(), EngineError> {
+        self.forget("mirror_events", resource).await
+    }
+
+    /// Forgets the imported marks of a resource.
+    pub async fn forget_marks(&self, resource: ResourceId) -> Result<(), EngineError> {
+        self.forget("imported", resource).await
+    }
+
+    async fn forget(&self, table: &'static str, resource: ResourceId) -> Result<(), EngineError> {
         let Some(id) = self.id(resource) else {
             return Ok(());
         };
         let step = self.begin().await?;
         step.run(
-            "DELETE FROM reports_server.mirror_events WHERE cluster = $1 AND resource_id = $2",
+            &format!("DELETE FROM reports_server.{table} WHERE cluster = $1 AND resource_id = $2"),
             &[self.cluster(), (&id.0, Type::INT8)],
         )
         .await?;
         step.commit().await
     }
 
+    /// Returns sums of all imported marks and last events of a resource.
+    pub async fn memory_sums(&self, resource: ResourceId) -> Result<MemorySums, EngineError> {
+        let id = self.id(resource).unwrap_or(ResourceId(0));
+        let reader = self.engine.readers.get().await?;
+        let parameters = [self.cluster(), (&id.0, Type::INT8)];
+        let rows = reader.long_query(MEMORY_SUMS, &parameters).await?;
+        reader.keep();
+        memory_sums(rows.first().ok_or(EngineError::Parted)?)
+    }
+
     async fn delete(
         &self,
-        step: &Step,
+        step: &Step<'_>,
         table: &'static str,
         wanted: &[RowKey],
     ) -> Result<(), EngineError> {

@@ -45,7 +45,7 @@ impl Filling {
 
     async fn put(
         &self,
-        step: &Step,
+        step: &Step<'_>,
         rows: &[ObjectRow],
         projections: &[Option<Projection>],
         numbers: &[i64],
@@ -94,10 +94,45 @@ impl Filling {
             ],
         )
         .await?;
+        self.put_first_seen(step, rows).await
+    }
+
+    /// Gives findings the times when they were first seen, as far as the other database knows them.
+    async fn put_first_seen(&self, step: &Step<'_>, rows: &[ObjectRow]) -> Result<(), EngineError> {
+        let (keys, times): (Vec<&RowKey>, Vec<&str>) = rows
+            .iter()
+            .filter_map(|row| Some((&row.key, row.first_seen.as_deref()?)))
+            .unzip();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let keys = self.keys(keys.into_iter());
+        let [resources, namespaces, names] = keys.parameters();
+        step.run(
+            "UPDATE reports_server.findings f SET first_seen = s.first_seen
+             FROM unnest($2, $3, $4, $5) AS u(resource_id, namespace, name, seen)
+             CROSS JOIN LATERAL (
+                 SELECT o.report FROM reports_server.objects o
+                 WHERE o.cluster = $1 AND o.resource_id = u.resource_id
+                     AND o.namespace = u.namespace AND o.name = u.name OFFSET 0) o
+             CROSS JOIN LATERAL (
+                 SELECT (e ->> 0)::bigint AS finding, (e ->> 1)::timestamptz AS first_seen
+                 FROM json_array_elements(u.seen::json) e) s
+             WHERE f.cluster = $1 AND f.report = o.report AND f.finding = s.finding
+                 AND f.first_seen <> s.first_seen",
+            &[
+                self.cluster(),
+                resources,
+                namespaces,
+                names,
+                (&times, Type::TEXT_ARRAY),
+            ],
+        )
+        .await?;
         Ok(())
     }
 
-    async fn remove(&self, step: &Step, keys: &Keys<'_>) -> Result<(), EngineError> {
+    async fn remove(&self, step: &Step<'_>, keys: &Keys<'_>) -> Result<(), EngineError> {
         let nothing: Vec<Option<Projection>> = (0..keys.len()).map(|_| None).collect();
         let nothing = Projections::of(nothing.iter().map(Option::as_ref), None);
         let numbers = vec![0; keys.len()];
@@ -113,7 +148,7 @@ impl Filling {
     }
 
     /// Drops the frames of the objects at `keys`. The log has its own, so nobody refers to them.
-    async fn drop_frames(&self, step: &Step, keys: &Keys<'_>) -> Result<(), EngineError> {
+    async fn drop_frames(&self, step: &Step<'_>, keys: &Keys<'_>) -> Result<(), EngineError> {
         let [resources, namespaces, names] = keys.parameters();
         step.run(
             "DELETE FROM reports_server.frames f
@@ -131,7 +166,7 @@ impl Filling {
 
     async fn project(
         &self,
-        step: &Step,
+        step: &Step<'_>,
         keys: &Keys<'_>,
         numbers: &[i64],
         projections: &Projections<'_>,

@@ -51,7 +51,7 @@ impl Filling {
 }
 
 async fn insert(
-    step: &Step,
+    step: &Step<'_>,
     cluster: Parameter<'_>,
     record: &ResourceRecord,
 ) -> Result<i64, EngineError> {
@@ -79,7 +79,7 @@ async fn insert(
 }
 
 async fn update(
-    step: &Step,
+    step: &Step<'_>,
     cluster: Parameter<'_>,
     id: i64,
     record: &ResourceRecord,

@@ -75,11 +75,14 @@ impl Home {
     }
 
     pub fn move_options(&self) -> MoveOptions {
-        let file = self.directory.path().join("reports.db");
         MoveOptions {
             interval: Duration::from_millis(10),
-            ..MoveOptions::new(file, self.orders())
+            ..MoveOptions::new(self.file(), self.orders())
         }
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.directory.path().join("reports.db")
     }
 
     pub async fn open(&self) -> Bed {

@@ -1,6 +1,8 @@
 //! An embedded database that moves: nothing is lost, nothing comes twice, no version changes.
 
+mod between;
 mod home;
+mod into_file;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use rstest::rstest;
 use super::sqlite::create_large;
 use super::{Bed, Fixture, Seen, item, key, reports, seen, suite};
 use crate::store::engine::Engine;
-use crate::store::{Database, MoveOptions, OpenError, Store, StoreOptions, moving};
+use crate::store::{Database, Etcd, MoveOptions, OpenError, Store, StoreOptions, moving};
 
 /// Writers and watchers before, during and after the move, and a server that comes later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,7 +76,7 @@ async fn writers_and_watchers_do_not_notice() {
     println!("{} writes, held for {held:?} ms", made.len());
     // What is projected of reports that were queued, copied and written is there for all.
     bed.close().await;
-    let refused = Store::open(StoreOptions::new(home.move_options().file)).await;
+    let refused = Store::open(StoreOptions::new(home.file())).await;
     assert!(matches!(refused, Err(OpenError::Moved(_))), "{refused:?}");
     // The embedded server that starts again goes on in PostgreSQL.
     let again = home.open().await;
@@ -335,6 +337,17 @@ async fn a_move_can_be_given_up() {
     bed.gate(GateState::Open).await;
     bed.create("b", "b").await.unwrap();
     assert_eq!(bed.store.database().engine, DatabaseEngine::Sqlite);
+    // The next order can be given up before this server has read it.
+    home.tell(move_file::TARGET, "elsewhere");
+    let again = async {
+        while bed.store.database().move_.unwrap().target != "elsewhere" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), again)
+        .await
+        .unwrap();
+    reached(&bed.store, MovePhase::GivenUp).await;
     std::fs::remove_dir_all(home.orders()).unwrap();
     let forgotten = async {
         while bed.store.database().move_.is_some() {
@@ -371,6 +384,38 @@ async fn a_last_step_that_takes_too_long_is_given_up() {
     bed.close().await;
 }
 
+/// The other database loses the last step of the copy before it was opened: the file counts again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_database_lost_before_it_was_opened_is_taken_back() {
+    let home = Home::new();
+    let bed = home.serving().await;
+    bed.create("a", "a").await.unwrap();
+    home.ask();
+    reached(&bed.store, MovePhase::Moved).await;
+    let (expected, counter) = (state(&bed), bed.store.counter());
+    bed.close().await;
+    let own = format!(
+        "cluster = (SELECT cluster FROM reports_server.clusters WHERE identity = '{}')",
+        home.identity
+    );
+    let lose = format!(
+        "UPDATE reports_server.moves SET opened_at = NULL, attempt = attempt - 1 WHERE {own};
+         UPDATE reports_server.commits SET cluster = -cluster WHERE {own}"
+    );
+    SERVER.sql(&lose).await.unwrap();
+    let bed = home.open().await;
+    assert_eq!(state(&bed), expected);
+    // It may have been in use, and have given versions.
+    assert!(bed.reports.events_from(counter).is_err());
+    assert!(bed.create("b", "b").await.unwrap().rv() > counter + 1000);
+    reached(&bed.store, MovePhase::Moved).await;
+    let other = Home::bed(home.other().await.unwrap()).await;
+    assert_eq!(state(&other), state(&bed));
+    assert_eq!(state(&other).len(), 2);
+    other.close().await;
+    bed.close().await;
+}
+
 /// Once moved, the database is the one that was moved to, and no other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_database_is_not_taken_for_the_one() {
@@ -398,9 +443,10 @@ impl Moved {
     /// Opens the engine as the server does: again, while the database cannot be reached in time.
     async fn open_engine(&self) -> (Arc<dyn Engine>, Option<moving::Mover>) {
         let options = self.0.move_options();
+        let etcd: Arc<dyn Etcd> = Arc::new(());
         let deadline = Instant::now() + Duration::from_mins(1);
         loop {
-            match moving::open(&options).await {
+            match moving::open(&options, &etcd).await {
                 Ok((engine, mover, _)) => return (engine, mover),
                 Err(error) if Instant::now() < deadline && error.may_pass() => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
