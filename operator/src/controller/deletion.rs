@@ -43,6 +43,9 @@ impl From<Error> for Box<Failure> {
 /// # Errors
 /// If a step fails; what clients depend on is kept then.
 pub async fn delete(object: &ReportsServer, ctx: &Context) -> Result<Action, Box<Failure>> {
+    if ctx.is_gone(object) {
+        return Ok(Action::await_change());
+    }
     let registered = dereference::registered(object, ctx);
     let waits = match plan(object, &registered, ctx).await? {
         cleanup::Plan::Restore(restore) => {
@@ -93,6 +96,7 @@ async fn let_go(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
     ctx.forget(&name);
     accepted::forget(&name, ctx).await;
     finalizer::set(&ctx.client, object, false).await?;
+    ctx.has_gone(object);
     info!(name, "removed the finalizer");
     Ok(())
 }
@@ -260,7 +264,8 @@ async fn keep(
 
 #[cfg(test)]
 mod tests {
-    use crds::names::{FIELD_MANAGER, LABEL_APP_MANAGED_BY, LABEL_OWNER};
+    use crds::names::{FIELD_MANAGER, FINALIZER, LABEL_APP_MANAGED_BY, LABEL_OWNER};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::{Value, json};
 
     use super::*;
@@ -312,5 +317,30 @@ mod tests {
         assert!(told.starts_with("namespace target was deleted"), "{told}");
         assert!(told.contains("v1.a.example, v1.b.example"), "{told}");
         assert!(told.contains("only in the database"), "{told}");
+    }
+
+    /// Returns an object that is being deleted.
+    fn leaving() -> ReportsServer {
+        let mut object = fixtures::object(json!({}));
+        object.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::now()));
+        object.metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+        object
+    }
+
+    /// The cache shows it with its finalizer for a moment, and it may be made again meanwhile.
+    #[tokio::test]
+    async fn nothing_is_made_for_an_object_that_was_let_go() {
+        let (client, mut server) = pair();
+        let ctx = fixtures::context(&client);
+        let object = leaving();
+        let mut next = leaving();
+        next.metadata.uid = Some("uid-2".to_owned());
+        assert!(!ctx.is_gone(&object));
+        ctx.has_gone(&object);
+        let left = Box::pin(delete(&object, &ctx)).await;
+        assert!(left.is_ok_and(|action| action == Action::await_change()));
+        assert!(!ctx.is_gone(&next), "another one of its name");
+        drop((client, ctx));
+        assert!(server.next_if_any().await.is_none());
     }
 }

@@ -114,7 +114,9 @@ async fn leave_behind(server: &Postgres, uid: &str) {
         "CREATE SCHEMA reports_server;
          CREATE TABLE reports_server.clusters (cluster int, identity text, history uuid,
              cluster_uid text);
-         INSERT INTO reports_server.clusters VALUES (1, 'former', '{THERE}', '{uid}')"
+         CREATE TABLE reports_server.commits (cluster int);
+         INSERT INTO reports_server.clusters VALUES (1, 'former', '{THERE}', '{uid}');
+         INSERT INTO reports_server.commits VALUES (1)"
     );
     let client = server.client().await.unwrap();
     client.batch_execute(&tables).await.unwrap();

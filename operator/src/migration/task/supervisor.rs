@@ -32,6 +32,8 @@ pub struct Supervisor {
 type Tasks = Arc<Mutex<BTreeMap<(String, String), Task>>>;
 
 struct Task {
+    /// uid of the owner. One that is made again is another, whose migration begins anew.
+    owner: String,
     target: watch::Sender<GroupTarget>,
     status: watch::Receiver<GroupStatus>,
     handle: AbortOnDropHandle<()>,
@@ -61,7 +63,10 @@ impl Supervisor {
         self.pay_attention();
         let mut tasks = self.lock();
         let wanted: BTreeSet<String> = targets.iter().map(|t| t.group.clone()).collect();
-        tasks.retain(|(name, group), _| *name != owner.name || wanted.contains(group));
+        tasks.retain(|(name, group), task| {
+            let stays = task.owner == owner.uid && wanted.contains(group);
+            *name != owner.name || stays
+        });
         for target in targets {
             let key = (owner.name.clone(), target.group.clone());
             let running = tasks.get(&key).filter(|task| !task.handle.is_finished());
@@ -166,6 +171,7 @@ impl Supervisor {
             Arc::clone(&wake),
         ));
         Task {
+            owner: owner.uid.clone(),
             target,
             status,
             handle: AbortOnDropHandle::new(handle),
@@ -177,5 +183,35 @@ impl Supervisor {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Task>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migration::context::fixtures::context;
+    use crate::migration::plan::tests as states;
+    use crate::testing::pair;
+
+    #[tokio::test]
+    async fn an_owner_that_is_made_again_has_tasks_of_its_own() {
+        let (client, _server) = pair();
+        let supervisor = Supervisor::new(context(&client).deps);
+        let owner = |uid: &str| Owner {
+            name: "prod".to_owned(),
+            uid: uid.to_owned(),
+            api_version: "reports-server.io/v1alpha1".to_owned(),
+            kind: "ReportsServer".to_owned(),
+        };
+        let ensure = |uid: &str| {
+            supervisor.ensure(&owner(uid), vec![states::target()]);
+            let tasks = supervisor.lock();
+            assert_eq!(tasks.len(), 1);
+            tasks.values().next().map(|task| Arc::clone(&task.wake))
+        };
+        let (first, same) = (ensure("a").unwrap(), ensure("a").unwrap());
+        assert!(Arc::ptr_eq(&first, &same));
+        let other = ensure("b").unwrap();
+        assert!(!Arc::ptr_eq(&first, &other));
     }
 }
