@@ -43,7 +43,7 @@ pub use told::{Said, Told};
 pub use wrong::InvalidEdit;
 
 /// Options of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AbuseOptions {
     /// Seed of all random choices.
     pub seed: u64,
@@ -51,4 +51,6 @@ pub struct AbuseOptions {
     pub time: Duration,
     /// Writes a second of the clients.
     pub rate: f64,
+    /// Only the actions whose name has this word; all where it is empty.
+    pub only: String,
 }

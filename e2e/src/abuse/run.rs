@@ -117,7 +117,8 @@ impl Run<'_> {
     }
 
     async fn actions(&mut self, options: &AbuseOptions) -> Result<(), AbuseError> {
-        for action in Deck::new(options.seed) {
+        let chosen = |action: &Action| action.to_string().contains(&options.only);
+        for action in Deck::new(options.seed).filter(chosen) {
             if self.began.elapsed() >= options.time || self.outcome.stopped.is_some() {
                 break;
             }

@@ -31,6 +31,9 @@ struct Args {
     /// Also write the result as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Only the actions whose name has this word, as the output names them.
+    #[arg(long, default_value = "", value_name = "WORD")]
+    only: String,
     /// Leave the cluster for a look.
     #[arg(long)]
     keep: bool,
@@ -59,6 +62,7 @@ async fn run(args: Args) -> anyhow::Result<bool> {
         seed: args.seed.unwrap_or_else(rand::random),
         time: Duration::from_secs(args.minutes * 60),
         rate: f64::from(args.rate),
+        only: args.only.clone(),
     };
     say(&format!("seed {}", options.seed));
     let line = Takeover::prepare(line(&args), say).await?;

@@ -120,6 +120,7 @@ impl Comparison {
         let background = ledger.background();
         ledger.each(|key, history| {
             if let Some((flaw, why)) = judge(&history.expected(), found.get(key)) {
+                let why = format!("{why}; {}", history.told());
                 self.count(tally, flaw, key, &why);
             }
         });

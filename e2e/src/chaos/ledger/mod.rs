@@ -98,6 +98,17 @@ impl History {
         acknowledged.max_by_key(|op| op.seq)
     }
 
+    /// Returns the writes in words, each with the time since its answer.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let told = self.ops.iter().map(|op| {
+            let ago = op.ended.map(|at| at.elapsed().as_secs_f64());
+            let ago = ago.map_or_else(String::new, |ago| format!(" {ago:.1} s ago"));
+            format!("{:?} {:?}{ago}", op.what, op.fate)
+        });
+        told.collect::<Vec<_>>().join(", ")
+    }
+
     /// Returns the state that must be stored once nothing is pending.
     #[must_use]
     pub fn expected(&self) -> Expected {
