@@ -17,8 +17,8 @@ use serde_json::Value;
 
 use super::{AGAIN, Ground, KIND, PAUSE};
 
-/// Longest time until clients are served again.
-const SERVED_AGAIN: Duration = Duration::from_mins(1);
+/// Longest time until clients are served again: pods are replaced one by one, on a busy machine.
+const SERVED_AGAIN: Duration = Duration::from_mins(3);
 
 /// It is made again, and the pods with it, also where nothing else is carried out.
 pub async fn is_made_again_with_its_pods(ground: &Ground, reports: usize) {
@@ -96,7 +96,9 @@ async fn pods_have_another_account(ground: &Ground, old: Option<&str>) -> bool {
     let pods: Api<Pod> = Api::namespaced(client(), TARGET_NAMESPACE);
     let server = format!("{}=server", names::LABEL_APP_COMPONENT);
     let pods = pods.list(&ListParams::default().labels(&server)).await;
-    let pods = pods.unwrap().items;
+    let mut pods = pods.unwrap().items;
+    // Those that end may take a minute for it.
+    pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
     let noted = |pod: &Pod| pod.annotations().get(ANNOTATION_ACCOUNT_UID).cloned();
     Some(&*new) != old
         && !pods.is_empty()
