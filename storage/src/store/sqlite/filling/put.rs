@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sqlx::{QueryBuilder, SqliteConnection};
+use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
 use super::super::compact::epoch_millis;
 use crate::model::{ResourceId, ResourceRecord, packed as packing};
@@ -86,8 +86,7 @@ async fn insert_changes(
             .push_bind(committed_at(row, commits))
             .push_bind(text);
     });
-    insert.build().persistent(false).execute(connection).await?;
-    Ok(())
+    execute(connection, insert).await
 }
 
 /// Returns the text for the column `type`.
@@ -199,11 +198,7 @@ pub(super) async fn objects(
              rv = excluded.rv, as_imported = excluded.as_imported, labels = excluded.labels, \
              body = excluded.body",
         );
-        insert
-            .build()
-            .persistent(false)
-            .execute(&mut *connection)
-            .await?;
+        execute(connection, insert).await?;
     }
     Ok(())
 }
@@ -241,11 +236,7 @@ pub(super) async fn marks(
                 .push_bind(row.uid.clone())
                 .push_bind(row.rv);
         });
-        insert
-            .build()
-            .persistent(false)
-            .execute(&mut *connection)
-            .await?;
+        execute(connection, insert).await?;
     }
     Ok(())
 }
@@ -274,11 +265,7 @@ pub(super) async fn events(
                 .push_bind(row.labels.clone())
                 .push_bind(row.imported_at);
         });
-        insert
-            .build()
-            .persistent(false)
-            .execute(&mut *connection)
-            .await?;
+        execute(connection, insert).await?;
     }
     Ok(())
 }
@@ -295,6 +282,15 @@ pub(super) async fn definitions(
             .execute(&mut *connection)
             .await?;
     }
+    Ok(())
+}
+
+/// Carries out a statement that puts in rows. Their number differs, so it is not prepared for others.
+async fn execute(
+    connection: &mut SqliteConnection,
+    mut insert: QueryBuilder<Sqlite>,
+) -> Result<(), EngineError> {
+    insert.build().persistent(false).execute(connection).await?;
     Ok(())
 }
 

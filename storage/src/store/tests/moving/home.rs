@@ -1,7 +1,7 @@
 //! Embedded databases that can be moved, and their users meanwhile.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -10,6 +10,8 @@ use crds::control::{GateState, MovePhase, move_file};
 use pgtest::{Params, Postgres, PostgresOptions};
 use tempfile::{NamedTempFile, TempDir};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::cache::Event;
 use crate::model::StoredObject;
@@ -18,14 +20,25 @@ use crate::store::{
     Database, MoveOptions, OpenError, PostgresOptions as Options, Store, StoreOptions, WriteError,
 };
 
-pub(super) static SERVER: LazyLock<Postgres> = LazyLock::new(|| {
+pub(super) static SERVER: LazyLock<Postgres> = LazyLock::new(start);
+
+/// Starts a server with databases to move.
+pub(super) fn start() -> Postgres {
     // A runtime does not start inside another one.
     let start = std::thread::spawn(|| {
         let start = Postgres::start(PostgresOptions::quick());
         Runtime::new().unwrap().block_on(start).unwrap()
     });
     start.join().unwrap()
-});
+}
+
+/// Puts a file in its place at once, as the kubelet does: it is looked at all the time. `directory` is
+/// on the same file system.
+pub(super) fn place_file(directory: &TempDir, path: &Path, text: &str) {
+    let file = NamedTempFile::new_in(directory).unwrap();
+    std::fs::write(&file, text).unwrap();
+    file.persist(path).unwrap();
+}
 
 /// An embedded database, and the database it may be moved to.
 pub(super) struct Home {
@@ -59,19 +72,12 @@ impl Home {
         self.tell(move_file::CLUSTER_IDENTITY, &self.identity);
     }
 
-    /// Puts a file in its place at once, as the kubelet does: it is looked at all the time.
     pub fn tell(&self, name: &str, text: &str) {
-        let file = NamedTempFile::new_in(&self.directory).unwrap();
-        std::fs::write(&file, text).unwrap();
-        file.persist(self.orders().join(name)).unwrap();
+        place_file(&self.directory, &self.orders().join(name), text);
     }
 
     pub fn options(&self) -> StoreOptions {
-        StoreOptions {
-            ring: RING,
-            indexed_labels: vec!["app".to_owned()],
-            ..StoreOptions::on(Database::Movable(self.move_options()))
-        }
+        options(Database::Movable(self.move_options()))
     }
 
     pub fn move_options(&self) -> MoveOptions {
@@ -102,13 +108,8 @@ impl Home {
 
     /// Opens another server, which knows nothing of the move.
     pub async fn other(&self) -> Result<Store, OpenError> {
-        let options = Options::new(self.there(), &self.identity);
-        let options = StoreOptions {
-            ring: RING,
-            indexed_labels: vec!["app".to_owned()],
-            ..StoreOptions::on(Database::Postgres(options))
-        };
-        Store::open(options).await
+        let there = Options::new(self.there(), &self.identity);
+        open(Database::Postgres(there)).await
     }
 
     pub fn there(&self) -> PathBuf {
@@ -116,6 +117,31 @@ impl Home {
         SERVER.params().write(&directory).unwrap();
         directory
     }
+}
+
+fn options(database: Database) -> StoreOptions {
+    StoreOptions {
+        ring: RING,
+        indexed_labels: vec!["app".to_owned()],
+        ..StoreOptions::on(database)
+    }
+}
+
+/// Opens a server on a database.
+pub(super) async fn open(database: Database) -> Result<Store, OpenError> {
+    Store::open(options(database)).await
+}
+
+/// Waits until the message of a move has some words.
+pub(super) async fn told(bed: &Bed, words: &str) {
+    let wait = async {
+        let has = |message: String| message.contains(words);
+        while !bed.store.database().move_.is_some_and(|m| has(m.message)) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
+    waited.unwrap_or_else(|_| panic!("{words}: {:?}", bed.store.database()));
 }
 
 pub(super) async fn reached(store: &Store, phase: MovePhase) {
@@ -140,12 +166,55 @@ pub(super) fn state(bed: &Bed) -> BTreeMap<String, (u64, String, String)> {
     objects.map(whole).collect()
 }
 
+/// Clients that write and watch before, during and after a move.
+pub(super) struct Clients {
+    from: u64,
+    stop: Arc<AtomicBool>,
+    end: watch::Sender<u64>,
+    watchers: Vec<JoinHandle<Vec<Seen>>>,
+    writers: Vec<JoinHandle<Vec<Seen>>>,
+}
+
+impl Clients {
+    /// Begins them: one that watches from `from` on at each of `watched`, and a writer at each of
+    /// `written`.
+    pub fn begin(from: u64, watched: &[&Bed], written: &[&Bed]) -> Self {
+        let (end, last) = watch::channel(0);
+        let stop = Arc::default();
+        let watchers = watched.iter().map(|bed| watcher(bed, from, last.clone()));
+        let writers = (0..).zip(written).map(|(n, bed)| writer(bed, n, &stop));
+        Self {
+            from,
+            watchers: watchers.collect(),
+            writers: writers.collect(),
+            end,
+            stop,
+        }
+    }
+
+    /// Ends them, and returns what they have made, in order: each version once, and every watcher has
+    /// seen all of it.
+    pub async fn end(self) -> Vec<Seen> {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut made = Vec::new();
+        for writer in self.writers {
+            made.extend(writer.await.unwrap());
+        }
+        made.sort_by_key(|seen| seen.1);
+        let newest = made.last().unwrap().1;
+        self.end.send_replace(newest);
+        for watcher in self.watchers {
+            assert_eq!(watcher.await.unwrap(), made);
+        }
+        let versions: Vec<u64> = made.iter().map(|seen| seen.1).collect();
+        let expected: Vec<u64> = (self.from + 1..=newest).collect();
+        assert_eq!(versions, expected, "each version once, and in order");
+        made
+    }
+}
+
 /// Writes until it is told to stop; returns the writes that were acknowledged.
-pub(super) fn writer(
-    bed: &Bed,
-    number: u32,
-    stop: &Arc<AtomicBool>,
-) -> tokio::task::JoinHandle<Vec<Seen>> {
+fn writer(bed: &Bed, number: u32, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<Seen>> {
     let (bed, stop) = (
         Bed {
             store: bed.store.clone(),
@@ -180,11 +249,7 @@ pub(super) fn writer(
 }
 
 /// Reads all events that come, until `last`.
-pub(super) fn watcher(
-    bed: &Bed,
-    from: u64,
-    last: tokio::sync::watch::Receiver<u64>,
-) -> tokio::task::JoinHandle<Vec<Seen>> {
+fn watcher(bed: &Bed, from: u64, last: watch::Receiver<u64>) -> JoinHandle<Vec<Seen>> {
     let mut cursor = bed.reports.events_from(from).unwrap();
     tokio::spawn(async move {
         let mut events: Vec<Seen> = Vec::new();

@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crds::control::{
     DatabaseEngine, DigestSet, GateState, ImportMode, ImportType, MovePhase, move_file,
 };
 use pgtest::{Direction, Params, Proxy};
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::TempDir;
 
-use super::home::{Home, SERVER, reached, state, watcher, writer};
+use super::home::{Clients, Home, SERVER, open, place_file, reached, state, told};
 use crate::model::packed;
 use crate::store::engine::Engine;
-use crate::store::tests::{Bed, Fixture, RING, Seen, brief, item, key, reports, seen, suite};
+use crate::store::tests::{Bed, Fixture, Seen, brief, item, key, reports, seen, suite};
 use crate::store::{
-    Database, Etcd, MoveOptions, OpenError, PostgresOptions as Options, Store, StoreOptions, moving,
+    Database, Etcd, MoveOptions, OpenError, PostgresOptions as Options, Store, moving,
 };
 
 /// A database of servers, and a volume for one of them.
@@ -61,9 +61,7 @@ impl House {
 
     fn tell(&self, name: &str, text: &str) {
         std::fs::create_dir_all(self.orders()).unwrap();
-        let file = NamedTempFile::new_in(&self.directory).unwrap();
-        std::fs::write(&file, text).unwrap();
-        file.persist(self.orders().join(name)).unwrap();
+        place_file(&self.directory, &self.orders().join(name), text);
     }
 
     fn ask(&self) {
@@ -145,27 +143,6 @@ impl House {
     }
 }
 
-async fn open(database: Database) -> Result<Store, OpenError> {
-    let options = StoreOptions {
-        ring: RING,
-        indexed_labels: vec!["app".to_owned()],
-        ..StoreOptions::on(database)
-    };
-    Store::open(options).await
-}
-
-/// Waits until the message of a move has some words.
-async fn told(bed: &Bed, words: &str) {
-    let wait = async {
-        let has = |message: String| message.contains(words);
-        while !bed.store.database().move_.is_some_and(|m| has(m.message)) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
-    waited.unwrap_or_else(|_| panic!("{words}: {:?}", bed.store.database()));
-}
-
 /// Writers and watchers before, during and after the move, and the embedded server behind it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_do_not_notice() {
@@ -178,28 +155,13 @@ async fn clients_do_not_notice() {
             .unwrap();
     }
     let from = bed.reports.current_rv();
-    let (end, last) = tokio::sync::watch::channel(0);
-    let watchers: Vec<_> = (0..2).map(|_| watcher(&bed, from, last.clone())).collect();
-    let stop = Arc::new(AtomicBool::new(false));
-    let writers: Vec<_> = (0..3).map(|n| writer(&bed, n, &stop)).collect();
+    let clients = Clients::begin(from, &[&bed; 2], &[&bed; 3]);
     house.ask();
     reached(&bed.store, MovePhase::Moved).await;
     assert_eq!(bed.store.database().engine, DatabaseEngine::Sqlite);
     tokio::time::sleep(Duration::from_millis(300)).await;
-    stop.store(true, Ordering::Relaxed);
-    let mut made = Vec::new();
-    for writer in writers {
-        made.extend(writer.await.unwrap());
-    }
-    made.sort_by_key(|seen| seen.1);
+    let made = clients.end().await;
     let newest = made.last().unwrap().1;
-    end.send_replace(newest);
-    for watcher in watchers {
-        assert_eq!(watcher.await.unwrap(), made);
-    }
-    let versions: Vec<u64> = made.iter().map(|seen| seen.1).collect();
-    let expected: Vec<u64> = (from + 1..=newest).collect();
-    assert_eq!(versions, expected, "each version once, and in order");
     // What is left behind is nobody's.
     let refused = house.here().await.unwrap_err();
     assert!(matches!(refused, OpenError::MovedToFile), "{refused}");

@@ -6,36 +6,28 @@ mod lost;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use crds::control::{DigestSet, GateState, ImportMode, ImportType, MovePhase, move_file};
-use pgtest::{Direction, Params, Postgres, PostgresOptions, Proxy};
+use pgtest::{Direction, Params, Postgres, Proxy};
 use rstest::rstest;
-use tempfile::{NamedTempFile, TempDir};
-use tokio::runtime::Runtime;
+use tempfile::TempDir;
 
-use super::home::{Home, SERVER, reached, state, watcher, writer};
+use super::home::{Clients, Home, SERVER, open, place_file, reached, start, state, told};
 use crate::store::engine::Engine;
 use crate::store::moving::source::Source as _;
 use crate::store::postgres::Postgres as PostgresEngine;
 use crate::store::postgres::moving::Leaving;
 use crate::store::tests::sqlite::{create_large, pages_of_large};
-use crate::store::tests::{Bed, Fixture, RING, brief, item, key, reports, suite};
+use crate::store::tests::{Bed, Fixture, brief, item, key, reports, suite};
 use crate::store::{
-    Database, Etcd, MoveOptions, OpenError, PostgresOptions as Options, Store, StoreOptions, moving,
+    Database, Etcd, MoveOptions, OpenError, PostgresOptions as Options, Store, moving,
 };
 
 /// The server with the databases that are moved.
-static SOURCE: LazyLock<Postgres> = LazyLock::new(|| {
-    // A runtime does not start inside another one.
-    let start = std::thread::spawn(|| {
-        let start = Postgres::start(PostgresOptions::quick());
-        Runtime::new().unwrap().block_on(start).unwrap()
-    });
-    start.join().unwrap()
-});
+static SOURCE: LazyLock<Postgres> = LazyLock::new(start);
 
 /// Two databases, and the servers that share one of them.
 struct Estate {
@@ -76,9 +68,7 @@ impl Estate {
     }
 
     fn tell(&self, server: &str, name: &str, text: &str) {
-        let file = NamedTempFile::new_in(&self.directory).unwrap();
-        std::fs::write(&file, text).unwrap();
-        file.persist(self.orders(server).join(name)).unwrap();
+        place_file(&self.directory, &self.orders(server).join(name), text);
     }
 
     /// Brings the order to a server.
@@ -134,27 +124,6 @@ impl Estate {
     }
 }
 
-async fn open(database: Database) -> Result<Store, OpenError> {
-    let options = StoreOptions {
-        ring: RING,
-        indexed_labels: vec!["app".to_owned()],
-        ..StoreOptions::on(database)
-    };
-    Store::open(options).await
-}
-
-/// Waits until the message of a move has some words.
-async fn told(bed: &Bed, words: &str) {
-    let wait = async {
-        let has = |message: String| message.contains(words);
-        while !bed.store.database().move_.is_some_and(|m| has(m.message)) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let waited = tokio::time::timeout(Duration::from_secs(30), wait).await;
-    waited.unwrap_or_else(|_| panic!("{words}: {:?}", bed.store.database()));
-}
-
 /// Writers and watchers of both servers before, during and after the move.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_of_both_servers_do_not_notice() {
@@ -168,33 +137,14 @@ async fn clients_of_both_servers_do_not_notice() {
     }
     second.store.consistent().await.unwrap();
     let from = second.reports.current_rv();
-    let (end, last) = tokio::sync::watch::channel(0);
-    let watchers = [&first, &second].map(|bed| watcher(bed, from, last.clone()));
-    let stop = Arc::new(AtomicBool::new(false));
-    let writers = [
-        writer(&first, 0, &stop),
-        writer(&second, 1, &stop),
-        writer(&second, 2, &stop),
-    ];
+    let clients = Clients::begin(from, &[&first, &second], &[&first, &second, &second]);
     estate.ask("a");
     estate.ask("b");
     reached(&first.store, MovePhase::Moved).await;
     reached(&second.store, MovePhase::Moved).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    stop.store(true, Ordering::Relaxed);
-    let mut made = Vec::new();
-    for writer in writers {
-        made.extend(writer.await.unwrap());
-    }
-    made.sort_by_key(|seen| seen.1);
+    let made = clients.end().await;
     let newest = made.last().unwrap().1;
-    end.send_replace(newest);
-    for watcher in watchers {
-        assert_eq!(watcher.await.unwrap(), made);
-    }
-    let versions: Vec<u64> = made.iter().map(|seen| seen.1).collect();
-    let expected: Vec<u64> = (from + 1..=newest).collect();
-    assert_eq!(versions, expected, "each version once, and in order");
     for bed in [&first, &second] {
         bed.store.wait_for_rv(&bed.reports, newest).await.unwrap();
     }
