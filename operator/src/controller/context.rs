@@ -53,7 +53,7 @@ pub struct Context {
     /// The specification that was noted last, by name.
     pub(super) noted: Mutex<HashMap<String, ReportsServerSpec>>,
     /// uid of the last `ReportsServer` that this process has let go, by name.
-    pub(super) let_go: Mutex<HashMap<String, String>>,
+    pub(super) gone: Mutex<HashMap<String, String>>,
     /// Reconciliations that the kube-apiserver refused, by name.
     pub(super) refusals: Mutex<HashMap<String, Refusals>>,
 }
@@ -73,15 +73,15 @@ impl Context {
     }
 
     /// Notes that nothing is left to do for an object that is being deleted.
-    pub(super) fn has_gone(&self, object: &ReportsServer) {
-        let mut gone = self.let_go.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn note_end(&self, object: &ReportsServer) {
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         gone.insert(object.name_any(), object.uid().unwrap_or_default());
     }
 
     /// Returns whether nothing is left to do for it. The cache may show it as it was before: whatever
     /// was made for that would belong to an object that is gone, or to the next one of its name.
     pub(super) fn is_gone(&self, object: &ReportsServer) -> bool {
-        let gone = self.let_go.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         gone.get(&object.name_any()) == object.uid().as_ref()
     }
 

@@ -96,7 +96,7 @@ async fn let_go(object: &ReportsServer, ctx: &Context) -> Result<(), Error> {
     ctx.forget(&name);
     accepted::forget(&name, ctx).await;
     finalizer::set(&ctx.client, object, false).await?;
-    ctx.has_gone(object);
+    ctx.note_end(object);
     info!(name, "removed the finalizer");
     Ok(())
 }
@@ -336,7 +336,7 @@ mod tests {
         let mut next = leaving();
         next.metadata.uid = Some("uid-2".to_owned());
         assert!(!ctx.is_gone(&object));
-        ctx.has_gone(&object);
+        ctx.note_end(&object);
         let left = Box::pin(delete(&object, &ctx)).await;
         assert!(left.is_ok_and(|action| action == Action::await_change()));
         assert!(!ctx.is_gone(&next), "another one of its name");

@@ -163,7 +163,7 @@ pub fn context(client: &Client) -> Context {
         cluster_uid: OnceCell::new(),
         swept: Mutex::default(),
         noted: Mutex::default(),
-        let_go: Mutex::default(),
+        gone: Mutex::default(),
         refusals: Mutex::default(),
     }
 }

@@ -91,7 +91,7 @@ pub async fn run(settings: Settings, end: impl Future<Output = ()> + Send + Sync
         cluster_uid: tokio::sync::OnceCell::new(),
         swept: std::sync::Mutex::default(),
         noted: std::sync::Mutex::default(),
-        let_go: std::sync::Mutex::default(),
+        gone: std::sync::Mutex::default(),
         refusals: std::sync::Mutex::default(),
         supervisor: supervisor.clone(),
     });

@@ -15,16 +15,20 @@ use serde_json::json;
 use super::child::{inside, refused_to};
 use super::error::Error;
 
-/// Returns the Deployment with the uid of its account in the template. A template that is held as it
-/// was has one already.
+/// Returns the Deployment with the uid of its account in the template: of `own`, or of the user's. A
+/// template that is held as it was has one already.
 ///
 /// # Errors
 /// If the account cannot be read.
 pub(super) async fn noted(
     client: &Client,
     mut deployment: Deployment,
+    own: Option<&ServiceAccount>,
 ) -> Result<Deployment, Error> {
-    let uid = uid(client, &deployment).await?;
+    let uid = match own {
+        Some(own) => own.uid(),
+        None => uid(client, &deployment).await?,
+    };
     if let Some((uid, spec)) = uid.zip(deployment.spec.as_mut()) {
         let metadata = spec.template.metadata.get_or_insert_default();
         let annotations = metadata.annotations.get_or_insert_default();
@@ -127,7 +131,7 @@ mod tests {
         let (client, mut server) = pair();
         let noting = tokio::spawn({
             let deployment = deployment(before);
-            async move { noted(&client, deployment).await }
+            async move { noted(&client, deployment, None).await }
         });
         let request = server.next().await;
         let path = "/api/v1/namespaces/reports/serviceaccounts/own";

@@ -38,7 +38,7 @@ pub async fn keep(
     children: &Children,
     stored: &Children,
 ) -> Standing {
-    let order = Box::pin(standing_order(client, spec, children)).await;
+    let order = Box::pin(standing_order(client, spec)).await;
     let mut unkept: Vec<Unkept> = order.into_iter().collect();
     let uncertified = Box::pin(certificates(client, children)).await;
     let children = if uncertified.is_empty() {
@@ -114,11 +114,10 @@ pub async fn order(client: &Client, spec: &Validated) -> Result<(), Error> {
 }
 
 /// Applies the order by which the reports have moved. Returns it where it could not be.
-async fn standing_order(client: &Client, spec: &Validated, children: &Children) -> Option<Unkept> {
+async fn standing_order(client: &Client, spec: &Validated) -> Option<Unkept> {
     let between = spec.between.as_ref();
     between.filter(|between| between.stage == Stage::Moved)?;
-    let order = children.database_move.as_ref()?;
-    let applied = one(&inside(client, order), order).await;
+    let applied = order(client, spec).await;
     applied.err().map(|error| told(Part::Server, &error))
 }
 

@@ -121,7 +121,7 @@ pub async fn apply(client: &Client, children: Box<Children>) -> Result<Box<Appli
         move_name: _,
     } = *children;
     one(&inside(client, &operand_binding), &operand_binding).await?;
-    maybe(client, service_account.as_ref()).await?;
+    let account = maybe(client, service_account.as_ref()).await?;
     named(&Api::all(client.clone()), &auth_delegator).await?;
     named(&inside(client, &auth_reader), &auth_reader).await?;
     named(&Api::all(client.clone()), &cluster_reader).await?;
@@ -155,7 +155,7 @@ pub async fn apply(client: &Client, children: Box<Children>) -> Result<Box<Appli
         None => None,
     };
     one(&inside(client, &service), &service).await?;
-    let deployment = Box::pin(account::noted(client, deployment)).await?;
+    let deployment = Box::pin(account::noted(client, deployment, account.as_ref())).await?;
     let deployment = one(&inside(client, &deployment), &deployment).await?;
     budget::apply(client, disruption_budget.as_ref(), &forced()).await?;
     maybe(client, autoscaler.as_ref()).await?;

@@ -39,14 +39,13 @@ pub(super) async fn reached(
 
 /// Returns whether the database serves at another place than the one that is wanted.
 fn is_elsewhere(present: &StatefulSet, wanted: &StatefulSet) -> bool {
-    let place = |set: &StatefulSet| set.spec.as_ref().map(|spec| Place::of(&spec.template));
-    workload::is_database_ready(present) && place(present) != place(wanted)
+    workload::is_database_ready(present)
+        && Place::of_database(present) != Place::of_database(wanted)
 }
 
 /// Returns whether the server's pods serve at the place that is wanted.
 fn has_reached(present: &Deployment, wanted: &Deployment) -> bool {
-    let place = |server: &Deployment| server.spec.as_ref().map(|spec| Place::of(&spec.template));
-    workload::is_ready(present) && place(present) == place(wanted)
+    workload::is_ready(present) && Place::of_server(present) == Place::of_server(wanted)
 }
 
 /// Returns the database that is wanted, at its present place.
@@ -55,15 +54,14 @@ fn kept(mut wanted: StatefulSet, present: &StatefulSet) -> StatefulSet {
         .spec
         .as_mut()
         .and_then(|spec| spec.template.spec.as_mut());
-    let place = present.spec.as_ref().map(|spec| Place::of(&spec.template));
-    if let Some((pod, place)) = pod.zip(place) {
-        place.give(pod);
+    if let Some(pod) = pod {
+        Place::of_database(present).give(pod);
     }
     wanted
 }
 
 /// The fields of a pod that decide which nodes can have it.
-#[derive(Debug, Default, PartialEq)]
+#[derive(PartialEq)]
 struct Place {
     node_selector: BTreeMap<String, String>,
     tolerations: Vec<Toleration>,
@@ -71,8 +69,17 @@ struct Place {
 }
 
 impl Place {
-    fn of(template: &PodTemplateSpec) -> Self {
-        let pod = template.spec.clone().unwrap_or_default();
+    fn of_database(set: &StatefulSet) -> Self {
+        Self::of(set.spec.as_ref().map(|spec| &spec.template))
+    }
+
+    fn of_server(server: &Deployment) -> Self {
+        Self::of(server.spec.as_ref().map(|spec| &spec.template))
+    }
+
+    fn of(template: Option<&PodTemplateSpec>) -> Self {
+        let pod = template.and_then(|template| template.spec.clone());
+        let pod = pod.unwrap_or_default();
         Self {
             node_selector: pod.node_selector.unwrap_or_default(),
             tolerations: pod.tolerations.unwrap_or_default(),
