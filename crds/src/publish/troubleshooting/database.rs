@@ -194,7 +194,7 @@ pub(super) static CHANGES: Symptom = Symptom {
         Advice::new(
             reasons::MOVED,
             &[Seen::True(DATABASE_MOVED)],
-            "Delete what the message names, the volume of before, when you no longer want it.",
+            "Delete what the message names when you no longer need it: the old database, or its volume.",
         ),
         Advice::new(
             reasons::UPGRADE_CHECKING,

@@ -21,7 +21,8 @@ pub(super) static SERVER: Symptom = Symptom {
         Advice::new(
             reasons::CONTROL_API_UNAVAILABLE,
             &[Seen::False(SERVER_AVAILABLE), Seen::Message],
-            "The kube-apiserver does not reach the pods: check network policies and `apiServerCIDRs` \
+            "Where the message names the database, `DatabaseReady` says what it lacks. Otherwise the \
+             kube-apiserver does not reach the pods: check network policies and `apiServerCIDRs` \
              ([network.md](network.md#the-kube-apiserver)), and whether it can reach Services at all \
              (`kubectl get apiservice v1alpha1.control.reports-server.io -o yaml`).",
         ),

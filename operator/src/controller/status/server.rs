@@ -18,19 +18,20 @@ pub fn as_applied(spec: &Validated, applied: &Applied) -> Finding {
     let pods = &applied.pods[..];
     let finding = reached(&applied.deployment, pods, &applied.control_api);
     let managed = applied.managed.as_ref().filter(|_| !spec.moves());
-    with_database(finding, managed.map(|managed| &managed.stateful_set))
+    let managed = managed.map(|managed| (&managed.stateful_set, &managed.pods[..]));
+    with_database(finding, managed)
 }
 
-/// Returns the finding about a server that has its reports in this database of ours. Its pods stay
-/// ready without it, and serve watches on.
-fn with_database(finding: Finding, database: Option<&StatefulSet>) -> Finding {
-    let away = database.filter(|set| !workload::is_database_ready(set));
+/// Returns the finding about a server that has its reports in a database of ours with these pods. Its
+/// own pods stay ready without it, and answer what they have in memory.
+fn with_database(finding: Finding, database: Option<(&StatefulSet, &[Pod])>) -> Finding {
+    let away = database.filter(|(set, _)| !workload::is_database_ready(set));
     match away {
-        Some(set) if finding.is == Is::True => Finding::no(
+        Some((set, pods)) if finding.is == Is::True => Finding::no(
             reasons::CONTROL_API_UNAVAILABLE,
             format!(
-                "the server cannot answer without its database: {}",
-                workload::why_database_not_ready(set, &[])
+                "without its database the server answers only from memory: {}",
+                workload::why_database_not_ready(set, pods)
             ),
         ),
         _ => finding,
@@ -79,7 +80,7 @@ pub fn as_found(spec: &Validated, found: &Found) -> Finding {
             let finding = reached(deployment, &found.pods, &found.control_api);
             let managed = spec.is_managed() && !spec.moves();
             let database = found.stateful_set.as_ref().filter(|_| managed);
-            with_database(finding, database)
+            with_database(finding, database.map(|set| (set, &[][..])))
         }
         None => Finding::no(
             reasons::PODS_NOT_READY,
