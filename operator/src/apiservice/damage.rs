@@ -50,6 +50,29 @@ impl Damage {
     }
 }
 
+/// Returns what is told of an APIService that was put back, which was `before`: who had changed what of
+/// it; nothing where nobody else had.
+#[must_use]
+pub fn restored(
+    before: &APIService,
+    service: &ServiceRef,
+    ca_bundle: &[u8],
+    owner: &str,
+) -> Option<String> {
+    let what = match Damage::of(before, service, ca_bundle, owner)? {
+        Damage::Route => "CA bundle, port or TLS setting".to_owned(),
+        Damage::LedAway(other) => format!("Service, to {other}"),
+    };
+    let who = meddler(before, service, ca_bundle).map_or_else(
+        || "somebody (managedFields name nobody)".to_owned(),
+        |manager| format!("{manager:?}"),
+    );
+    let name = before.name_any();
+    Some(format!(
+        "{who} changed the {what} of APIService {name}; it leads to the server again"
+    ))
+}
+
 /// Returns whether the kube-apiserver cannot verify the server, which the operator never asks for.
 fn is_unverified(current: &APIService) -> bool {
     current.spec.as_ref().is_some_and(|spec| {
@@ -60,12 +83,7 @@ fn is_unverified(current: &APIService) -> bool {
 
 /// Returns the field manager that has written what is wrong with the route of an APIService, since the
 /// operator wrote it. A field that was only taken away has no manager any more.
-#[must_use]
-pub fn meddler<'a>(
-    current: &'a APIService,
-    service: &ServiceRef,
-    ca_bundle: &[u8],
-) -> Option<&'a str> {
+fn meddler<'a>(current: &'a APIService, service: &ServiceRef, ca_bundle: &[u8]) -> Option<&'a str> {
     let wrong = wrong(current, service, ca_bundle);
     let entries = current.managed_fields().iter();
     let (mut ours, mut newest) = (None::<Timestamp>, None::<&ManagedFieldsEntry>);
@@ -209,6 +227,22 @@ mod tests {
             let mended: APIService = serde_json::from_value(value).unwrap();
             assert!(!is_outdated(&mended, &ours(), b"PEM"), "{spec}");
         }
+    }
+
+    #[test]
+    fn the_manager_is_named_where_it_is_known() {
+        let note = |object: &APIService| restored(object, &ours(), b"PEM", "simple");
+        let by_hand = [entry("kubectl-edit", 20, &["caBundle"])];
+        let bundle = json!({"caBundle": "b3RoZXI="});
+        let told = "\"kubectl-edit\" changed the CA bundle, port or TLS setting of APIService \
+                    v1.a.example; it leads to the server again";
+        assert_eq!(note(&changed(&bundle, &by_hand)).as_deref(), Some(told));
+        let other = json!({"service": {"namespace": "x", "name": "y", "port": 443}});
+        let away = note(&changed(&other, &[])).unwrap();
+        let told = "somebody (managedFields name nobody) changed the Service, to x/y of APIService";
+        assert!(away.starts_with(told), "{away}");
+        // What the operator had yet to write itself.
+        assert_eq!(note(&changed(&bundle, &[])), None);
     }
 
     #[test]

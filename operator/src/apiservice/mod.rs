@@ -21,7 +21,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
 };
 use serde_json::{Value, json};
 
-pub use damage::{Damage, meddler};
+pub use damage::{Damage, restored};
 
 /// The Service that an APIService points to.
 #[derive(Clone, Debug, PartialEq, Eq)]

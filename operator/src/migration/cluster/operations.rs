@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use crds::control::{GateSpec, GateState};
 use crds::names::{ANNOTATION_CLAIMED_BY, FIELD_MANAGER};
+use crds::v1alpha1::reasons;
 use futures::FutureExt;
 use futures::future::select_all;
 use http::Method;
 use json_patch::Patch;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
+use kube::runtime::events::EventType;
 use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 
@@ -34,9 +36,18 @@ pub fn api_service_path(name: &str) -> String {
     format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}")
 }
 
+/// An object that was to be changed.
+#[derive(Debug)]
+pub struct Patched<T> {
+    /// The object as it is now.
+    pub now: T,
+    /// The object as it was before; `None` where nothing had to be changed.
+    pub before: Option<T>,
+}
+
 /// Changes an object by a JSON patch that is built from its present state. The patch is refused
 /// when that state has changed; then the object is read and the patch built anew. `None` from
-/// `build` means that there is nothing to do. Returns the object as it is afterwards.
+/// `build` means that there is nothing to do.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -44,12 +55,17 @@ pub async fn patch_json<T: serde::de::DeserializeOwned>(
     wire: &Wire,
     path: &str,
     build: impl Fn(&T) -> Option<Patch>,
-) -> Result<T, WireError> {
+) -> Result<Patched<T>, WireError> {
     let mut attempt = 1;
+    // The state whose patch got no answer: it may have been carried out.
+    let mut before = None;
     loop {
         let current: T = retry(PATIENCE, || wire.get(path)).await?.json()?;
         let Some(operations) = build(&current) else {
-            return Ok(current);
+            return Ok(Patched {
+                now: current,
+                before,
+            });
         };
         let body = serde_json::to_vec(&operations).map_err(|e| WireError::Build {
             path: path.to_owned(),
@@ -65,11 +81,15 @@ pub async fn patch_json<T: serde::de::DeserializeOwned>(
             )
         };
         match call().await {
-            Ok(reply) => return reply.json(),
+            Ok(reply) => {
+                let (now, before) = (reply.json()?, Some(current));
+                return Ok(Patched { now, before });
+            }
             // 409: the test failed; 422: the patch does not fit the object any more.
             Err(e) if matches!(e.code(), Some(409 | 422)) && attempt < CONFLICTS => attempt += 1,
             Err(e) if e.is_transient() && attempt < CONFLICTS => {
                 attempt += 1;
+                before = Some(current);
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             Err(e) => return Err(e),
@@ -104,8 +124,9 @@ pub async fn take_over(
     futures::future::try_join_all(each).await.map(drop)
 }
 
-/// Brings the Service and CA bundle of our APIServices up to date. One that does not lead to the
-/// server any more is left as it is: what it got meanwhile is not known.
+/// Brings the Service and CA bundle of our APIServices up to date, and tells of those that somebody
+/// had changed. One that does not lead to the server any more is left as it is: what it got meanwhile
+/// is not known.
 ///
 /// # Errors
 /// See [`WireError`].
@@ -115,7 +136,17 @@ pub async fn mend(cx: &Cx, o: &Observed) -> Result<(), WireError> {
         apiservice::is_outdated(current, service, ca_bundle)
             .then(|| apiservice::refresh_patch(current, service, ca_bundle))
     };
-    patch_ours(cx, o, build).await
+    for version in &o.versions {
+        let before = patch_ours(cx, version, build).await?;
+        let note = before
+            .and_then(|before| apiservice::restored(&before, service, ca_bundle, &cx.owner.name));
+        if let Some(note) = note {
+            tracing::warn!(note, "put back");
+            let note = format!("{}: {note}", cx.target.group);
+            cx.event(EventType::Warning, reasons::API_SERVICE_RESTORED, &note);
+        }
+    }
+    Ok(())
 }
 
 /// Writes annotations to all our APIServices.
@@ -242,7 +273,10 @@ pub async fn taken_away(cx: &Cx, o: &Observed) {
 /// # Errors
 /// See [`WireError`].
 pub async fn return_to_predecessor(cx: &Cx, o: &Observed) -> Result<(), WireError> {
-    patch_ours(cx, o, apiservice::return_patch).await
+    for version in &o.versions {
+        patch_ours(cx, version, apiservice::return_patch).await?;
+    }
+    Ok(())
 }
 
 /// Forgets the route of the group's APIServices to the server that they were taken over from: they
@@ -252,24 +286,24 @@ pub async fn return_to_predecessor(cx: &Cx, o: &Observed) -> Result<(), WireErro
 /// See [`WireError`].
 pub async fn forget_predecessor(cx: &Cx, o: &Observed) -> Result<(), WireError> {
     let build = |current: &APIService| apiservice::forget_patch(current, TAKEN_SPEC);
-    patch_ours(cx, o, build).await
-}
-
-/// Changes each of the group's APIServices that is ours.
-async fn patch_ours(
-    cx: &Cx,
-    o: &Observed,
-    build: impl Fn(&APIService) -> Option<Patch>,
-) -> Result<(), WireError> {
     for version in &o.versions {
-        let path = api_service_path(&apiservice::name(&cx.target.group, &version.name));
-        let build = |current: &APIService| {
-            let holder = apiservice::holder(Some(current), &cx.target.service);
-            (holder == Holder::Ours).then(|| build(current)).flatten()
-        };
-        patch_json(&cx.wire, &path, build).await?;
+        patch_ours(cx, version, build).await?;
     }
     Ok(())
+}
+
+/// Changes the APIService of a version if it is ours, and returns it as it was.
+async fn patch_ours(
+    cx: &Cx,
+    version: &Version,
+    build: impl Fn(&APIService) -> Option<Patch>,
+) -> Result<Option<APIService>, WireError> {
+    let path = api_service_path(&apiservice::name(&cx.target.group, &version.name));
+    let build = |current: &APIService| {
+        let holder = apiservice::holder(Some(current), &cx.target.service);
+        (holder == Holder::Ours).then(|| build(current)).flatten()
+    };
+    Ok(patch_json(&cx.wire, &path, build).await?.before)
 }
 
 async fn release_one(cx: &Cx, path: &str) -> Result<(), WireError> {
@@ -423,15 +457,24 @@ mod tests {
     #[tokio::test]
     async fn a_patch_is_built_anew_from_what_the_object_is_by_now() {
         let (wire, patches) = cluster(&[409, 200]);
-        patch_json(&wire, "/x", build).await.unwrap();
+        let done = patch_json(&wire, "/x", build).await.unwrap();
         assert_eq!(patches.load(Ordering::Relaxed), 2);
+        assert_eq!(done.before.unwrap()["resourceVersion"], "2");
     }
 
     #[tokio::test]
     async fn a_patch_that_has_become_needless_is_not_sent() {
         let (wire, patches) = cluster(&[422, 409]);
-        patch_json(&wire, "/x", build).await.unwrap();
+        let done = patch_json(&wire, "/x", build).await.unwrap();
         assert_eq!(patches.load(Ordering::Relaxed), 2);
+        assert!(done.before.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_patch_without_an_answer_counts_as_carried_out() {
+        let (wire, _) = cluster(&[503, 503]);
+        let done = patch_json(&wire, "/x", build).await.unwrap();
+        assert_eq!(done.before.unwrap()["resourceVersion"], "2");
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ use kube::{Api, ResourceExt};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use crate::apiservice::{self, Damage, Holder};
+use crate::apiservice::{self, Damage};
 use crate::events::{self, Publisher};
 use crate::migration::cluster::wire::{Wire, WireError};
 use crate::migration::cluster::{endpoints, operations};
@@ -129,21 +129,22 @@ impl Keeper {
                 .map(|_| apiservice::refresh_patch(current, &target.service, &target.ca_bundle))
         };
         let path = operations::api_service_path(&name);
-        let now = operations::patch_json(&self.wire, &path, build).await?;
-        if apiservice::holder(Some(&now), &target.service) != Holder::Ours {
+        // The group's task may have put it back before, and told so.
+        let Some(before) = operations::patch_json(&self.wire, &path, build)
+            .await?
+            .before
+        else {
             return Ok(());
-        }
+        };
         if away {
             self.led_back.note(Instant::now());
         }
-        let note = told(
-            &target.group,
-            &name,
-            damage,
-            apiservice::meddler(found, &target.service, &target.ca_bundle),
-        );
-        tracing::warn!(note, "put back");
-        self.tell(&target.group, &note).await;
+        let (service, ca_bundle) = (&target.service, &target.ca_bundle);
+        if let Some(note) = apiservice::restored(&before, service, ca_bundle, &self.owner.name) {
+            tracing::warn!(note, "put back");
+            let note = format!("{}: {note}", target.group);
+            self.tell(&target.group, &note).await;
+        }
         Ok(())
     }
 
@@ -167,19 +168,6 @@ impl Keeper {
 fn is_of(found: &APIService, target: &GroupTarget) -> bool {
     let group = found.spec.as_ref().and_then(|spec| spec.group.as_deref());
     group == Some(target.group.as_str())
-}
-
-/// Returns what is told about an APIService that was put back.
-fn told(group: &str, name: &str, damage: &Damage, manager: Option<&str>) -> String {
-    let who = manager.map_or_else(
-        || "somebody (managedFields name nobody)".to_owned(),
-        |manager| format!("{manager:?}"),
-    );
-    let what = match damage {
-        Damage::Route => "CA bundle, port or TLS setting".to_owned(),
-        Damage::LedAway(service) => format!("Service, to {service}"),
-    };
-    format!("{group}: {who} changed the {what} of APIService {name}; it leads to the server again")
 }
 
 /// The times at which APIServices were led back from other Services.
@@ -308,21 +296,5 @@ mod tests {
         }
         assert!(!led_back.may(now + WINDOW / 2));
         assert!(led_back.may(now + WINDOW));
-    }
-
-    #[test]
-    fn the_manager_is_named_where_it_is_known() {
-        let name = "v1.a.example";
-        let note = told("a.example", name, &Damage::Route, Some("kubectl-edit"));
-        assert!(
-            note.contains("\"kubectl-edit\" changed the CA bundle"),
-            "{note}"
-        );
-        let away = Damage::LedAway("x/y".to_owned());
-        let note = told("a.example", name, &away, None);
-        assert!(
-            note.contains("somebody") && note.contains("to x/y"),
-            "{note}"
-        );
     }
 }

@@ -100,7 +100,9 @@ pub async fn open(cx: &Cx, o: &Observed, token: &str) -> Result<Vec<Opened>, Wir
     let each = o.crds().map(|(_, crd)| {
         async move {
             let build = |current: &CustomResourceDefinition| objects::open_patch(current, token);
-            let opened = patch_json(&cx.wire, &crd_path(crd.name()), build).await?;
+            let opened = patch_json(&cx.wire, &crd_path(crd.name()), build)
+                .await?
+                .now;
             let revision = opened.metadata.resource_version.as_deref();
             Ok(Opened {
                 name: crd.name().to_owned(),
