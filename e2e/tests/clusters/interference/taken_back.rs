@@ -139,6 +139,48 @@ async fn an_api_service_that_is_deleted_again_while_late_writes_are_looked_for_i
     assert!(settled.is_ok(), "{}", serving.log());
 }
 
+/// An object that the server has deleted, and that the CRD got again while nobody led its APIService
+/// back, is dropped: clients do not see it, so the way back does not bring it either.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_to_etcd_that_was_dropped_does_not_return_with_the_way_back() {
+    const NAME: &str = "dropped";
+    let (processes, _server) = start().await;
+    let goes = async |name: &str, flag: &str| {
+        let way = processes.migrate(name, None, &[flag]).unwrap();
+        let way = way.ended(LIMIT).await.unwrap();
+        assert!(way.done, "{}", way.log);
+    };
+    goes("there", "--keep").await;
+    let client = processes.cluster.client().await.unwrap();
+    let (reports, mut report) = reports(&processes, &client);
+    report["metadata"]["name"] = json!(NAME);
+    let report = serde_json::from_value(report).unwrap();
+    let params = PostParams::default();
+    reports.create(&params, &report).await.unwrap();
+    reports
+        .delete(NAME, &DeleteParams::default())
+        .await
+        .unwrap();
+
+    let services: Api<APIService> = Api::all(client.clone());
+    let gone = services.delete(API_SERVICE, &DeleteParams::default()).await;
+    gone.unwrap();
+    // Requests that still get to the server wait there, and are refused.
+    let created = async {
+        while reports.create(&params, &report).await.is_err() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, created).await.unwrap();
+    goes("again", "--keep").await;
+    assert!(is_ours(
+        services.get_opt(API_SERVICE).await.unwrap().as_ref()
+    ));
+    assert!(reports.get_opt(NAME).await.unwrap().is_none(), "taken over");
+    goes("back", "--back").await;
+    assert!(reports.get_opt(NAME).await.unwrap().is_none(), "it is back");
+}
+
 #[rstest]
 #[case::in_a_switch(&["--keep"], "SwitchDrain", "while requests were held")]
 #[case::on_the_way_back(&["--back"], "BackOpenDoor", "during the way back")]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crds::control::{DigestItem, ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS};
+use serde_json::json;
 
 use super::control::retry;
 use super::operations;
@@ -26,24 +27,72 @@ pub async fn forget(
     version: &str,
     gone: &[&DigestItem],
 ) -> Result<(), WireError> {
-    for part in gone.chunks(MAX_IMPORT_ITEMS) {
-        let items = part.iter().map(|copy| {
-            let known = Identity {
-                key: Key {
-                    namespace: copy.namespace.clone(),
-                    name: copy.name.clone(),
-                },
-                uid: copy.uid.clone(),
-                version: copy.resource_version.parse().unwrap_or_default(),
-            };
-            let object = operations::metadata_only(cx, resource, version, &known);
-            ImportItem {
-                type_: ImportType::Object,
-                object,
-            }
-        });
-        let one = batch(ImportMode::Pruned, items.collect());
+    let items = gone.iter().map(|copy| {
+        let known = Identity {
+            key: Key {
+                namespace: copy.namespace.clone(),
+                name: copy.name.clone(),
+            },
+            uid: copy.uid.clone(),
+            version: copy.resource_version.parse().unwrap_or_default(),
+        };
+        item(cx, resource, version, &known)
+    });
+    send(cx, resource, ImportMode::Pruned, items.collect()).await
+}
+
+/// Has the server mark these copies in etcd, which it knows of by what they are copies of, or gave way
+/// to it: they are its own to overwrite and to delete.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn note(
+    cx: &Cx,
+    resource: &Resource,
+    version: &str,
+    copies: impl Iterator<Item = Identity>,
+) -> Result<(), WireError> {
+    let items = copies.map(|copy| item(cx, resource, version, &copy));
+    send(cx, resource, ImportMode::WrittenBack, items.collect()).await
+}
+
+/// Has the server mark copies that are about to be made in etcd.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn announce(
+    cx: &Cx,
+    resource: &Resource,
+    keys: impl Iterator<Item = &Key>,
+) -> Result<(), WireError> {
+    let items = keys.map(|key| {
+        let metadata = json!({"name": key.name, "namespace": key.namespace});
+        ImportItem {
+            type_: ImportType::Object,
+            object: json!({"metadata": metadata}),
+        }
+    });
+    send(cx, resource, ImportMode::WrittenBack, items.collect()).await
+}
+
+fn item(cx: &Cx, resource: &Resource, version: &str, copy: &Identity) -> ImportItem {
+    ImportItem {
+        type_: ImportType::Object,
+        object: operations::metadata_only(cx, resource, version, copy),
+    }
+}
+
+async fn send(
+    cx: &Cx,
+    resource: &Resource,
+    mode: ImportMode,
+    mut items: Vec<ImportItem>,
+) -> Result<(), WireError> {
+    while !items.is_empty() {
+        let rest = items.split_off(items.len().min(MAX_IMPORT_ITEMS));
+        let one = batch(mode, items);
         retry(PATIENCE, || cx.control.import(resource.name(), &one)).await?;
+        items = rest;
     }
     Ok(())
 }

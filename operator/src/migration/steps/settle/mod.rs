@@ -22,9 +22,9 @@ use crate::migration::cluster::control::retry;
 use crate::migration::cluster::door;
 use crate::migration::cluster::door::objects::VERSION;
 use crate::migration::cluster::endpoints::{self, EndpointsError};
-use crate::migration::cluster::operations;
 use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
 use crate::migration::cluster::wire::{Wire, WireError, collection, object};
+use crate::migration::cluster::{marks, operations};
 use crate::migration::context::Cx;
 use crate::migration::observe::origin::{self, OriginError};
 use crate::migration::observe::state::{Observed, Resource};
@@ -90,8 +90,19 @@ impl Reported {
         }
     }
 
-    /// Returns the part that has not been reported.
-    fn news(&self, resource: &str, mut missed: Missed) -> Missed {
+    /// Returns the part that has not been reported, of all that was missed. Dropped writes that are no
+    /// part of it are not in etcd any more, and are forgotten.
+    fn news(&mut self, resource: &str, mut missed: Missed) -> Missed {
+        let written = missed.written.iter();
+        let written: HashMap<&Key, (&str, u64)> = written
+            .map(|one| (&one.key, (one.uid.as_str(), one.version)))
+            .collect();
+        self.known.retain(|(of, key), state| {
+            let Some((uid, version)) = state else {
+                return true;
+            };
+            of != resource || written.get(key) == Some(&(uid.as_str(), *version))
+        });
         let known = |one: &Identity| self.known.get(&(resource.to_owned(), one.key.clone()));
         missed.written.retain(|one| {
             let state = Some((one.uid.clone(), one.version));
@@ -117,6 +128,25 @@ impl Reported {
         let deleted = missed.deleted.iter().filter(gave_way).chain(&missed.kept);
         self.known.extend(written);
         self.known.extend(deleted.map(|one| (key(one), None)));
+    }
+
+    /// Returns the writes to objects of this resource that gave way, as they are in etcd.
+    fn dropped(&self, resource: &str) -> impl Iterator<Item = Identity> {
+        let of = self.known.iter().filter(move |((r, _), _)| r == resource);
+        of.filter_map(|((_, key), state)| {
+            let (uid, version) = state.clone()?;
+            Some(Identity {
+                key: key.clone(),
+                uid,
+                version,
+            })
+        })
+    }
+
+    /// Forgets these writes: the server has marked them.
+    fn forget_marked(&mut self, resource: &str) {
+        self.known
+            .retain(|(of, _), state| of != resource || state.is_none());
     }
 }
 
@@ -151,6 +181,13 @@ pub async fn run(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(), S
     // also where the report could not be written a moment ago.
     cx.journal.note(|_| ());
     journal::save(cx).await;
+    // From now on they are copies of what the server has made of these objects: where it has deleted
+    // one, the way back deletes it in etcd as well.
+    for (resource, _) in o.crds().filter(|(r, _)| !r.stored.status.settled) {
+        let name = resource.name();
+        marks::note(cx, resource, VERSION, reported.dropped(name)).await?;
+        reported.forget_marked(name);
+    }
     operations::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;
     // Its guard goes also where the CRDs were deleted meanwhile.
     door::close(cx, o).await?;

@@ -86,14 +86,13 @@ fn what_gave_way_and_is_found_again_is_told_once() {
     let dropped = [identity("dropped", 2).key, identity("kept", 4).key];
     reported.note("r", &missed(), &dropped);
     reported.begin(Some(at(0)));
+    let dropped: Vec<Identity> = reported.dropped("r").collect();
+    assert_eq!(dropped, [identity("dropped", 2)]);
+    assert_eq!(reported.dropped("other").count(), 0);
     let again = reported.news("r", missed());
     assert_eq!(again.written, [identity("taken over", 1)]);
     assert_eq!((again.deleted.len(), again.kept.len()), (1, 0));
     assert_eq!(reported.news("other", missed()), missed());
-    // Written once more, it is news.
-    let mut later = missed();
-    later.written = vec![identity("dropped", 9)];
-    assert_eq!(reported.news("r", later.clone()).written, later.written);
     // An APIService that came back is no reason to tell it again.
     reported.begin(Some(at(5)));
     let again = reported.news("r", missed());
@@ -101,6 +100,35 @@ fn what_gave_way_and_is_found_again_is_told_once() {
     // So is a deletion that the server refused to carry out.
     reported.note("r", &missed(), &[identity("gone", 3).key]);
     assert_eq!(reported.news("r", missed()).deleted, []);
+    // Written once more, it is news.
+    let mut later = missed();
+    later.written = vec![identity("dropped", 9)];
+    assert_eq!(reported.news("r", later.clone()).written, later.written);
+}
+
+/// A mark of a copy that is gone would tell that it was deleted in etcd.
+#[test]
+fn only_dropped_writes_that_are_in_etcd_are_marked_and_each_once() {
+    let missed = |version: u64| Missed {
+        written: vec![identity("dropped", version)],
+        ..Missed::default()
+    };
+    let names = |reported: &Reported| -> Vec<u64> {
+        reported.dropped("r").map(|one| one.version).collect()
+    };
+    let mut reported = Reported::default();
+    reported.note("r", &missed(2), &[identity("dropped", 2).key]);
+    reported.news("r", missed(2));
+    assert_eq!(names(&reported), vec![2]);
+    reported.news("other", Missed::default());
+    assert_eq!(names(&reported), vec![2]);
+    // Written once more.
+    assert_eq!(reported.news("r", missed(9)), missed(9));
+    assert_eq!(names(&reported), Vec::<u64>::new());
+    reported.note("r", &missed(9), &[identity("dropped", 9).key]);
+    assert_eq!(names(&reported), vec![9]);
+    reported.forget_marked("r");
+    assert_eq!(names(&reported), Vec::<u64>::new());
 }
 
 /// The server takes bodies of 3 MiB.

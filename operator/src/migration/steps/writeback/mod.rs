@@ -14,21 +14,18 @@ mod writes;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crds::control::{DigestItem, ImportItem, ImportMode, ImportType, MAX_IMPORT_ITEMS};
+use crds::control::DigestItem;
 use futures::{FutureExt, StreamExt, stream};
-use serde_json::json;
 
 pub use self::account::Account;
 use self::copy::{Copy, copy_of, is_up_to_date};
 use super::diff::NAMED;
 use super::feed::{Change, Feed, FeedError};
 use super::orphans::{self, Orphan, is_namespace_gone, is_object_gone};
-use super::recover::batch;
-use crate::migration::cluster::control::retry;
 use crate::migration::cluster::door::objects::VERSION;
+use crate::migration::cluster::marks;
 use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
 use crate::migration::cluster::wire::{Wire, WireError, collection};
-use crate::migration::cluster::{marks, operations};
 use crate::migration::context::Cx;
 use crate::migration::observe::state::{Crd, Resource};
 use crate::migration::report::status::Counted;
@@ -283,7 +280,8 @@ impl<'a> Writer<'a> {
         // One that is being deleted goes first, and is made anew.
         let is_fresh = |key| self.copies.get(key).is_none_or(|copy| copy.deleting);
         let fresh = work.iter().filter(|(key, _)| is_fresh(key));
-        self.announce(fresh.map(|(key, _)| key)).await?;
+        let announced = fresh.map(|(key, _)| key);
+        marks::announce(self.cx, self.resource, announced).await?;
         let this = &*self;
         let all = work.into_iter().map(|(key, task)| {
             async move {
@@ -350,43 +348,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Tells the server that copies are about to be made.
-    async fn announce<'k>(&self, keys: impl Iterator<Item = &'k Key>) -> Result<(), WireError> {
-        let items = keys.map(|key| {
-            let metadata = json!({"name": key.name, "namespace": key.namespace});
-            ImportItem {
-                type_: ImportType::Object,
-                object: json!({"metadata": metadata}),
-            }
-        });
-        self.written_back(items.collect()).await
-    }
-
     /// Tells the server of the copies that were made.
     async fn mark(&self, made: &[(Key, Copy)]) -> Result<(), WireError> {
-        let items = made.iter().map(|(key, copy)| {
-            let known = Identity {
-                key: key.clone(),
-                uid: copy.uid.to_string(),
-                version: copy.version,
-            };
-            ImportItem {
-                type_: ImportType::Object,
-                object: operations::metadata_only(self.cx, self.resource, VERSION, &known),
-            }
+        let copies = made.iter().map(|(key, copy)| Identity {
+            key: key.clone(),
+            uid: copy.uid.to_string(),
+            version: copy.version,
         });
-        self.written_back(items.collect()).await
-    }
-
-    async fn written_back(&self, mut items: Vec<ImportItem>) -> Result<(), WireError> {
-        while !items.is_empty() {
-            let rest = items.split_off(items.len().min(MAX_IMPORT_ITEMS));
-            let one = batch(ImportMode::WrittenBack, items);
-            let name = self.resource.name();
-            retry(PATIENCE, || self.cx.control.import(name, &one)).await?;
-            items = rest;
-        }
-        Ok(())
+        marks::note(self.cx, self.resource, VERSION, copies).await
     }
 }
 

@@ -1,6 +1,7 @@
 use std::sync::{Arc, Mutex};
 
 use crds::control::GateState;
+use serde_json::json;
 
 use super::*;
 use crate::leader::Term;
