@@ -57,11 +57,7 @@ git rev-parse HEAD
 /// # Errors
 /// If something cannot be installed or started.
 pub async fn begin(cluster: &Cluster, parts: &Path) -> Result<Vec<Process>, MatrixError> {
-    let crds = parts.join("crds");
-    let create = ["create".as_ref(), "-f".as_ref(), crds.as_os_str()];
-    cluster.kubectl(create).await?;
-    let established = ["wait", "--for=condition=Established", "crd", "--all"];
-    cluster.kubectl(established).await?;
+    tool::create_crds(cluster, &parts.join("crds")).await?;
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects()}).to_string();
     cluster
         .kubectl_with_input(["apply", "-f", "-"], &list)

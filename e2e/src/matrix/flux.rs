@@ -62,11 +62,7 @@ pub async fn begin(cluster: &Cluster, parts: &Path) -> Result<Vec<Process>, Matr
     cluster
         .kubectl_with_input(["apply", "-f", "-"], &list)
         .await?;
-    let crd = parts.join("kustomizations.yaml");
-    let create = ["create".as_ref(), "-f".as_ref(), crd.as_os_str()];
-    cluster.kubectl(create).await?;
-    let established = ["wait", "--for=condition=Established", "crd", "--all"];
-    cluster.kubectl(established).await?;
+    tool::create_crds(cluster, &parts.join("kustomizations.yaml")).await?;
     let folder = cluster.directory().join(ARTIFACTS);
     fs::create_dir_all(&folder).map_err(|source| MatrixError::File {
         path: folder.clone(),

@@ -44,11 +44,7 @@ pub async fn begin(cluster: &Cluster, parts: &Path) -> Result<Vec<Process>, Matr
         cluster.load_image(&archive).await?;
         names.push(read(&archive.with_extension("name"))?.trim().to_owned());
     }
-    let crds = parts.join("crds");
-    let create = ["create".as_ref(), "-f".as_ref(), crds.as_os_str()];
-    cluster.kubectl(create).await?;
-    let established = ["wait", "--for=condition=Established", "crd", "--all"];
-    cluster.kubectl(established).await?;
+    tool::create_crds(cluster, &parts.join("crds")).await?;
     cluster.kubectl(["create", "namespace", NAMESPACE]).await?;
     let namespace = format!("--namespace={NAMESPACE}");
     let catalog = ProcessSpec::new("olm-catalog", parts.join("catalog"))
