@@ -69,6 +69,9 @@ pub const ANNOTATION_ALLOW_USE: &str = "reports-server.io/allow-use";
 /// Annotation on the server's pods: the uid of their `ServiceAccount`.
 pub const ANNOTATION_ACCOUNT_UID: &str = "reports-server.io/service-account-uid";
 
+/// Annotation on an operator's Lease: the name of its `ServiceAccount`.
+pub const ANNOTATION_OPERATOR_ACCOUNT: &str = "reports-server.io/operator-account";
+
 /// Longest name of a `ReportsServer`, in characters: the children's suffixes have to fit behind
 /// it into a DNS label (63).
 pub const MAX_NAME_LENGTH: usize = 40;
@@ -153,6 +156,7 @@ mod tests {
             ANNOTATION_ACCEPT_BYPASS,
             ANNOTATION_ALLOW_USE,
             ANNOTATION_ACCOUNT_UID,
+            ANNOTATION_OPERATOR_ACCOUNT,
         ] {
             let (prefix, name) = key.split_once('/').unwrap();
             assert_eq!(prefix, API_GROUP, "{key}");

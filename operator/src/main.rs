@@ -208,7 +208,6 @@ async fn run(
     tokio::select! {
         version = wait_for_api(&client) => {
             info!(kubernetes = version, "the kube-apiserver answers");
-            ready_tx.send_replace(true);
         }
         () = stop.cancelled() => return Ok(()),
     }
@@ -218,6 +217,7 @@ async fn run(
         options,
         metrics,
         hold_lock: HoldLock::default(),
+        ready: ready_tx,
         stop,
     }
     .lead()
@@ -253,6 +253,8 @@ struct Operator {
     options: Options,
     metrics: Metrics,
     hold_lock: HoldLock,
+    /// It leads, or waits for one of its own installation.
+    ready: watch::Sender<bool>,
     stop: CancellationToken,
 }
 
@@ -264,16 +266,28 @@ impl Operator {
         let identity = self.options.identity.clone();
         let identity = identity.unwrap_or_else(|| std::process::id().to_string());
         let mut election = leader::Config::new(&self.options.namespace, names::OPERATOR, &identity);
+        election.account.clone_from(&self.options.service_account);
         election.holding = Some(self.hold_lock.watch());
         let Candidate {
             mut leading,
+            ready: mut alone,
             term,
             mut task,
         } = leader::campaign(self.client.clone(), election, release.clone());
         // The election goes on with a client that writes at any time.
         let client = term.client(self.config.clone());
         let client = client.context("cannot build a client")?;
+        // One that waits for another installation is of no use, and whoever installed it has to see that.
+        let tell = async {
+            loop {
+                self.ready.send_replace(*alone.borrow_and_update());
+                if alone.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+        };
         tokio::select! {
+            () = tell => {}
             won = leading.wait_for(|leading| *leading) => {
                 won.map(|_| ()).context("the election ended")?;
             }
@@ -282,6 +296,7 @@ impl Operator {
                 return task.await.context("the election failed")?.map_err(Into::into);
             }
         }
+        self.ready.send_replace(true);
         let (stop, metrics) = (self.stop.clone(), self.metrics.clone());
         metrics.leading(true);
         let leader = Self { client, ..self };

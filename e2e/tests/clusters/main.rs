@@ -32,6 +32,7 @@ mod gitops;
 mod gone_first;
 mod incumbent;
 mod install_ways;
+mod installations;
 mod interference;
 mod isolation;
 mod kill_matrix;

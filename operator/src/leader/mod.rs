@@ -7,23 +7,30 @@
 //!
 //! A leader that stood still does not know yet that others have waited for long enough. So it has a
 //! [`Term`], and a client of that term sends no write once it is over.
+//!
+//! Another installation has another Lease. So whoever claims this one looks for leaders of the others
+//! before and after it does: of two that claim at the same time, one sees the other.
 
 mod connection;
+mod rivals;
 mod term;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crds::names::ANNOTATION_OPERATOR_ACCOUNT;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use self::rivals::{Rivals, View};
 use self::term::Moment;
 pub use self::term::{Expired, Term};
 
@@ -36,7 +43,18 @@ pub enum Error {
          its replacement takes over"
     )]
     Lost(Duration),
+    /// An operator of another installation leads.
+    #[error(
+        "an operator in namespace {0} leads, too: this one ends, and waits when it starts again; \
+         uninstall one of the two"
+    )]
+    Rival(String),
 }
+
+/// The time between two looks of a leader for those of other installations.
+const LOOK: Duration = Duration::from_secs(10);
+/// The time that such a look may take.
+const LOOK_LIMIT: Duration = Duration::from_secs(2);
 
 /// The times of a leader while clients' requests are held on its word: should it die or hang,
 /// others take its place before the requests are refused.
@@ -63,6 +81,8 @@ pub struct Config {
     pub name: String,
     /// Name of this candidate; no other candidate may have it (the name of the pod).
     pub identity: String,
+    /// Name of the operator's `ServiceAccount`, by which other installations know its rights.
+    pub account: String,
     /// The time that others wait after the last renewal that they saw; whole seconds.
     pub lease_duration: Duration,
     /// The time that the leader goes on without a renewal; below `lease_duration`.
@@ -82,6 +102,7 @@ impl Config {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             identity: identity.to_owned(),
+            account: name.to_owned(),
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
@@ -123,6 +144,9 @@ impl Config {
 pub struct Candidate {
     /// True while this process leads.
     pub leading: watch::Receiver<bool>,
+    /// True while this process leads, or waits for one of its own installation: not before it has looked
+    /// for others, nor while it waits for one of them.
+    pub ready: watch::Receiver<bool>,
     /// The time for which it may write as the leader.
     pub term: Term,
     /// The task of the candidate. It ends with [`Error::Lost`] when the leadership is lost, with
@@ -135,16 +159,21 @@ pub struct Candidate {
 #[must_use]
 pub fn campaign(client: Client, config: Config, release: CancellationToken) -> Candidate {
     let (tx, leading) = watch::channel(false);
-    let api = Api::namespaced(client, &config.namespace);
+    let (ready_tx, ready) = watch::channel(false);
     let term = Term::over();
     let elector = Elector {
-        api,
+        api: Api::namespaced(client.clone(), &config.namespace),
+        rivals: Rivals::new(client, &config.namespace, &config.name),
+        rival: None,
+        ready: ready_tx,
+        looked: Instant::now(),
         config,
         observed: None,
         term: term.clone(),
     };
     Candidate {
         leading,
+        ready,
         term,
         task: tokio::spawn(elector.run(tx, release)),
     }
@@ -159,6 +188,13 @@ struct Observed {
 
 struct Elector {
     api: Api<Lease>,
+    rivals: Rivals,
+    /// Namespace of the operator of another installation for which this one waits.
+    rival: Option<String>,
+    /// See [`Candidate::ready`].
+    ready: watch::Sender<bool>,
+    /// The last look for leaders of other installations.
+    looked: Instant,
     config: Config,
     observed: Option<Observed>,
     term: Term,
@@ -177,10 +213,11 @@ impl Elector {
             // The same by two clocks: that of the timers stands still while the machine sleeps.
             let by = Moment::after(times.renew_deadline);
             let next = Instant::now() + times.renew_deadline;
-            match self.try_acquire_or_renew(times, end.unwrap_or(next)).await {
+            match self.try_acquire_or_renew(times, end, next).await {
                 Ok(true) => {
                     self.term.renew(by);
                     if end.replace(next).is_none() {
+                        self.looked = Instant::now();
                         info!(identity = %self.config.identity, "leading");
                         leading.send_replace(true);
                     }
@@ -195,11 +232,13 @@ impl Elector {
                     self.term.shorten(by);
                 }
             }
-            let now = Instant::now();
-            if end.is_some_and(|end| end <= now) {
+            if end.is_some_and(|end| end <= Instant::now()) {
                 return self.lost(&leading, times);
             }
-            let retry = now + times.retry_period;
+            if let Some(end) = end {
+                self.stands_alone(end, &leading).await?;
+            }
+            let retry = Instant::now() + self.pause(times);
             tokio::select! {
                 () = release.cancelled() => {
                     leading.send_replace(false);
@@ -221,9 +260,11 @@ impl Elector {
     async fn try_acquire_or_renew(
         &mut self,
         times: Times,
-        end: Instant,
+        end: Option<Instant>,
+        next: Instant,
     ) -> Result<bool, kube::Error> {
-        match tokio::time::timeout_at(end, self.attempt(times)).await {
+        let attempt = self.attempt(times, end.is_some());
+        match tokio::time::timeout_at(end.unwrap_or(next), attempt).await {
             Ok(result) => result,
             Err(_elapsed) => Err(kube::Error::Service(
                 "no answer within the renew deadline".into(),
@@ -231,36 +272,107 @@ impl Elector {
         }
     }
 
-    async fn attempt(&mut self, times: Times) -> Result<bool, kube::Error> {
-        let now = Timestamp::now();
-        let Some(lease) = self.api.get_opt(&self.config.name).await? else {
+    /// Writes this candidate into the Lease, where that is free or its own. One that does not lead yet
+    /// does so only where no operator of another installation leads, before and after it. It holds
+    /// nothing while it waits: two that wait for each other would wait for ever.
+    async fn attempt(&mut self, times: Times, leads: bool) -> Result<bool, kube::Error> {
+        let lease = self.api.get_opt(&self.config.name).await?;
+        if lease.as_ref().is_some_and(|lease| !self.may_claim(lease)) {
+            self.ready.send_replace(true);
+            return Ok(false);
+        }
+        if !leads && self.waits(View::Any).await? {
+            return Ok(false);
+        }
+        self.write(lease, times).await?;
+        if !leads && self.waits(View::Newest).await? {
+            self.release().await;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Returns whether an operator of another installation leads, and tells so.
+    async fn waits(&mut self, view: View) -> Result<bool, kube::Error> {
+        let rival = self.rivals.any(view).await?;
+        if let Some(namespace) = rival.as_ref().filter(|_| self.rival != rival) {
+            warn!(
+                namespace,
+                "an operator in another namespace leads; this one waits: uninstall one of the two"
+            );
+        }
+        self.rival = rival;
+        let waits = self.rival.is_some();
+        self.ready.send_replace(!waits);
+        Ok(waits)
+    }
+
+    /// Looks now and then whether another operator leads, too: one of a release that looks for nobody,
+    /// or one whose rights have come back. A look that fails, or is not over by the end of the term, says
+    /// nothing.
+    async fn stands_alone(
+        &mut self,
+        end: Instant,
+        leading: &watch::Sender<bool>,
+    ) -> Result<(), Error> {
+        if self.looked.elapsed() < LOOK {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        let limit = end.min(self.looked + LOOK_LIMIT);
+        match tokio::time::timeout_at(limit, self.rivals.renewing()).await {
+            Ok(Ok(Some(namespace))) => {
+                self.term.end();
+                leading.send_replace(false);
+                Err(Error::Rival(namespace))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the pause between two attempts: of two that have seen each other, one is first.
+    fn pause(&self, times: Times) -> Duration {
+        let rival = self.rival.as_ref();
+        let later = rival.is_some_and(|rival| *rival < self.config.namespace);
+        times.retry_period * if later { 2 } else { 1 }
+    }
+
+    /// Writes this candidate into the Lease as it was read.
+    async fn write(&mut self, lease: Option<Lease>, times: Times) -> Result<(), kube::Error> {
+        let (identity, now) = (&self.config.identity, Timestamp::now());
+        let account = (
+            ANNOTATION_OPERATOR_ACCOUNT.to_owned(),
+            self.config.account.clone(),
+        );
+        let params = PostParams::default();
+        let written = if let Some(mut lease) = lease {
+            // The metadata goes back as read: its resourceVersion makes the write conditional.
+            lease.annotations_mut().extend([account]);
+            lease.spec = Some(claim(lease.spec.as_ref(), identity, times, now));
+            // A conflict is an error like any other: the next attempt reads who was faster.
+            self.api.replace(&self.config.name, &params, &lease).await?
+        } else {
             let lease = Lease {
                 metadata: ObjectMeta {
                     name: Some(self.config.name.clone()),
+                    annotations: Some(BTreeMap::from([account])),
                     ..ObjectMeta::default()
                 },
-                spec: Some(claim(None, &self.config.identity, times, now)),
+                spec: Some(claim(None, identity, times, now)),
             };
-            let written = self.api.create(&PostParams::default(), &lease).await?;
-            return Ok(self.holds(written));
+            self.api.create(&params, &lease).await?
         };
-        let since = self.observe(&lease);
-        if !may_claim(lease.spec.as_ref(), &self.config.identity, since.elapsed()) {
-            return Ok(false);
-        }
-        let spec = claim(lease.spec.as_ref(), &self.config.identity, times, now);
-        // The metadata goes back as read: its resourceVersion makes the write conditional.
-        let lease = Lease {
-            spec: Some(spec),
-            ..lease
-        };
-        let name = &self.config.name;
-        // A conflict is an error like any other: the next attempt reads who was faster.
-        let written = self
-            .api
-            .replace(name, &PostParams::default(), &lease)
-            .await?;
-        Ok(self.holds(written))
+        self.observed = Some(Observed {
+            lease: written,
+            since: Instant::now(),
+        });
+        Ok(())
+    }
+
+    /// Returns whether this candidate may write itself into the Lease, which it notes.
+    fn may_claim(&mut self, lease: &Lease) -> bool {
+        let since = self.observe(lease);
+        may_claim(lease.spec.as_ref(), &self.config.identity, since.elapsed())
     }
 
     /// Notes the record, and returns the time at which it was first seen as it is.
@@ -276,14 +388,6 @@ impl Elector {
                 since
             }
         }
-    }
-
-    fn holds(&mut self, written: Lease) -> bool {
-        self.observed = Some(Observed {
-            lease: written,
-            since: Instant::now(),
-        });
-        true
     }
 
     /// Tells that this candidate does not lead any more.
@@ -321,8 +425,13 @@ fn may_claim(record: Option<&LeaseSpec>, identity: &str, unchanged: Duration) ->
     if holder.is_empty() || holder == identity {
         return true;
     }
-    let seconds = u64::try_from(record.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
-    unchanged >= Duration::from_secs(seconds)
+    unchanged >= duration(record)
+}
+
+/// Returns the time for which a record lasts.
+fn duration(record: &LeaseSpec) -> Duration {
+    let seconds = u64::try_from(record.lease_duration_seconds.unwrap_or(0));
+    Duration::from_secs(seconds.unwrap_or(0))
 }
 
 /// Returns the record with `identity` as holder, renewed at `now`.

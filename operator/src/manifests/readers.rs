@@ -74,7 +74,8 @@ pub fn view() -> Vec<Reasoned> {
     ]
 }
 
-/// Returns the rights to ask who reads the operator's metrics. They show rights and give none.
+/// Returns the rights to ask who reads the operator's metrics, and who else is an operator. They show
+/// rights and give none.
 #[must_use]
 pub fn reviews() -> Vec<Reasoned> {
     vec![
@@ -85,7 +86,8 @@ pub fn reviews() -> Vec<Reasoned> {
             &["create"],
         ),
         rule(
-            "Whether its owner may get /metrics.",
+            "Whether its owner may get /metrics, and whether another Lease of the operator's name is \
+             that of an operator.",
             "authorization.k8s.io",
             &["subjectaccessreviews"],
             &["create"],

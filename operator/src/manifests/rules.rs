@@ -101,7 +101,8 @@ fn own_resources() -> Vec<Reasoned> {
         rule(
             "Counts the kube-apiservers by the Leases that they renew in kube-system: behind one \
              address there may be several, which have to be asked in another way. Their names are \
-             not known beforehand, and no Role grants it, for the same reason.",
+             not known beforehand, and no Role grants it, for the same reason. Finds operators of \
+             other installations by theirs: one leads, the others wait.",
             "coordination.k8s.io",
             &["leases"],
             &["list"],
