@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 /// A step of the replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
-    /// The authority of before is the only one.
+    /// The old authority is the only one.
     Before,
     /// Both are trusted, and the servers show certificates of the old one.
     Overlap,

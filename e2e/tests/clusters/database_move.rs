@@ -87,7 +87,7 @@ async fn reads_well(line: &Takeover) {
     order_is_gone(line).await;
     let volume = format!("pvc/{NAME}-data");
     let volume = kubectl(line, &["get", &volume, "-o", "name"]).await;
-    assert!(!volume.is_empty(), "the volume of before is kept");
+    assert!(!volume.is_empty(), "the old volume is kept");
     let events = kubectl(line, &["get", "events", "-A", "-o", "name"]).await;
     assert!(!events.is_empty());
 }
@@ -211,7 +211,7 @@ async fn reports_move_from_one_postgresql_to_another_while_they_are_served() {
     for (key, object) in &before {
         assert_eq!(after.get(key), Some(object), "{key:?}");
     }
-    // The servers have no tie to the database of before.
+    // The servers have no tie to the old database.
     let servers = faults::servers(&line).await;
     faults::roll(&line, &servers).await;
     line.follow_to_ready(LIMIT).await.unwrap();
@@ -263,8 +263,8 @@ async fn reports_move_to_the_volume_of_the_server_while_they_are_served() {
     kubectl(&line, &gone).await;
     let volume = format!("pvc/{NAME}-postgres-data");
     let volume = kubectl(&line, &["get", &volume, "-o", "name"]).await;
-    assert!(!volume.is_empty(), "the volume of before is kept");
-    // The server has no tie to the database of before.
+    assert!(!volume.is_empty(), "the old volume is kept");
+    // The server has no tie to the old database.
     let servers = faults::servers(&line).await;
     faults::roll(&line, &servers).await;
     line.follow_to_ready(LIMIT).await.unwrap();

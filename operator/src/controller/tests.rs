@@ -402,7 +402,7 @@ async fn an_object_of_somebody_else_does_not_keep_the_others_from_being_applied(
     assert_eq!(applied.last().unwrap().1, control_api["spec"]);
 }
 
-/// Pods of before find the reports by the order.
+/// Old pods find the reports by the order.
 #[rstest]
 #[case::moved(Stage::Moved, "nobody's", true)]
 #[case::foreign(Stage::Moved, "secrets/simple-database-move", false)]

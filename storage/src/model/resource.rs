@@ -184,7 +184,7 @@ impl ResourceRecord {
         if gate.state != GateState::Open || self.opened.is_some() {
             return Ok(false);
         }
-        // Whoever resumes from a version of before has to find everything after it above it.
+        // Whoever resumes from an earlier version has to find everything after it above it.
         let floor = self.least_rv().max(self.horizon.unwrap_or(0));
         *counter = floor.max(*counter);
         let mirrored = self.newest_imported > 0 || self.mirrored > 0;

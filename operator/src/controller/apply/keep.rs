@@ -30,7 +30,7 @@ impl Standing {
 }
 
 /// Applies the certificates, the rights of the server, what leads to it, and where the reports have
-/// moved, what leads pods of before to them. `stored` are the children with the certificates that are
+/// moved, what leads old pods to them. `stored` are the children with the certificates that are
 /// in the cluster already: where new ones cannot be stored, nobody is told to trust them.
 pub async fn keep(
     client: &Client,
@@ -102,7 +102,7 @@ async fn rights(client: &Client, children: &Children) -> Vec<Unkept> {
     unkept.collect()
 }
 
-/// Applies the order that leads pods of before to the reports.
+/// Applies the order that leads old pods to the reports.
 ///
 /// # Errors
 /// If it is refused.

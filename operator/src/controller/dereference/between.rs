@@ -193,7 +193,7 @@ mod tests {
         assert_ne!(read.in_force(&object).spec, object.spec);
     }
 
-    /// An embedded server may have pods of before, which are on PostgreSQL.
+    /// An embedded server may have old pods, which are on PostgreSQL.
     #[tokio::test]
     async fn an_order_that_has_led_to_a_volume_is_read_on() {
         let embedded = json!({"targetNamespace": "target", "database": {"mode": "Embedded"}});

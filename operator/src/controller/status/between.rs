@@ -46,7 +46,7 @@ pub fn moved(spec: &Validated, between: &Between) -> Option<Finding> {
         Stage::Moved => Finding::yes(
             reasons::MOVED,
             format!(
-                "{}; keep {} until the last pod of before is replaced: such a pod finds the way there",
+                "{}; keep {} until the last old pod is replaced: such a pod finds the way there",
                 place(spec),
                 between.source.name
             ),

@@ -22,9 +22,9 @@ pub enum Stage {
     Moving,
     /// The servers are to give it up.
     GivingUp,
-    /// The reports have moved; pods of before may be left.
+    /// The reports have moved; old pods may be left.
     Moved,
-    /// The last pod of before is gone.
+    /// The last old pod is gone.
     Over,
 }
 

@@ -121,7 +121,7 @@ pub struct Validated {
     pub embedded: Option<Embedded>,
     /// The reports are in the server's own pod still, and on their way to [`Self::database`].
     pub moving: Option<Moving>,
-    /// The move from [`Self::database`] to another PostgreSQL, or to it while pods of before are
+    /// The move from [`Self::database`] to another PostgreSQL, or to it while old pods are
     /// left.
     pub between: Option<Between>,
     /// The progress of a move.

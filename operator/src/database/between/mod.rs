@@ -287,7 +287,7 @@ fn under_way(secret: &Values, seen: &Seen<'_>) -> Step {
     let moved = told.is_some_and(|told| told.phase == MovePhase::Moved);
     match (phase, history) {
         (Some(MovePhase::Moved), Some(history)) => Step::Note(history),
-        // By an order of before, whose Secret somebody has deleted.
+        // By an earlier order, whose Secret somebody has deleted.
         (_, Some(history))
             if moved && seen.noted != Some(history.as_str()) && is_held(seen, &history) =>
         {

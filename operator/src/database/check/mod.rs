@@ -179,7 +179,7 @@ impl Checks {
     }
 
     /// Takes the database to which reports have moved for the one in use. A verdict that `is_other`
-    /// is about the database of before, or from before the move.
+    /// is about the old database, or from before the move.
     pub fn arrive(&self, name: &str, is_other: impl Fn(&Verdict) -> bool) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(destination) = self.destinations().remove(name) {

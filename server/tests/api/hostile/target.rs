@@ -148,7 +148,7 @@ fn cpu() -> Duration {
 
 /// Memory that is taken now, in MiB, from which the peak is counted.
 fn resident_now() -> usize {
-    // Not every system lets the peak be forgotten; then that of before counts.
+    // Not every system lets the peak be forgotten; then the earlier one counts.
     let forgotten = fs::write("/proc/self/clear_refs", "5").is_ok();
     memory(if forgotten { "VmRSS:" } else { "VmHWM:" })
 }

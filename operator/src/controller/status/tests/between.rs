@@ -101,8 +101,8 @@ fn where_the_reports_are_is_told_before_the_last_pod_is_replaced() {
     assert_eq!(is, Some(("True", reasons::MOVED)));
     assert_eq!(
         message(&status),
-        "the reports are in External (secret pg); keep External (secret old) until the last pod of \
-         before is replaced: such a pod finds the way there"
+        "the reports are in External (secret pg); keep External (secret old) until the last old \
+         pod is replaced: such a pod finds the way there"
     );
     assert_eq!(status.database.as_ref().unwrap().move_, None);
     let status = status_while(Some(between(Stage::Over)), Some(status));

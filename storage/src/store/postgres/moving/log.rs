@@ -200,7 +200,7 @@ impl Filling {
         let step = self.begin().await?;
         // The last step that writes: the mark in the other database must not outlive the copy.
         step.run(DURABLE, &[]).await?;
-        // All steps of before are there, whichever server has taken them.
+        // All earlier steps are there, whichever server has taken them.
         rejoin::note_origin_of(&step.connection, &self.engine.cluster).await?;
         step.run(
             "INSERT INTO reports_server.definitions (cluster, api_group, body)

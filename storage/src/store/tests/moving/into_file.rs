@@ -176,7 +176,7 @@ async fn clients_do_not_notice() {
     assert_eq!(state(&embedded), found);
     let events = embedded.events(from, newest).await;
     let events: Vec<Seen> = events.iter().map(|event| seen(event)).collect();
-    assert_eq!(events, made, "a watch resumes from a version of before");
+    assert_eq!(events, made, "a watch resumes from an earlier version");
     let written = embedded.create("last", "l").await.unwrap();
     assert_eq!(written.rv(), newest + 1);
     embedded.close().await;
@@ -333,7 +333,7 @@ async fn the_way_back_and_on_again_is_open() {
     assert_eq!(found.len(), 3);
     let counter = bed.store.counter();
     bed.close().await;
-    // The embedded server of before, with the order by which the reports left once.
+    // The earlier embedded server, with the order by which the reports left once.
     let bed = home.open().await;
     assert_eq!(state(&bed), found);
     assert!(bed.store.counter() >= counter);

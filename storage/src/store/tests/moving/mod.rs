@@ -41,7 +41,7 @@ async fn writers_and_watchers_do_not_notice() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let made = clients.end().await;
     let newest = made.last().unwrap().1;
-    // A client resumes at the other server, from a version of before the move.
+    // A client resumes at the other server, from a version from before the move.
     other
         .store
         .wait_for_rv(&other.reports, newest)

@@ -31,7 +31,7 @@ const UNREADABLE: &str = "the notes in the Secret of the move cannot be read: ei
                           database, and the servers are told again";
 
 /// Said where something else is asked for since the reports have moved.
-const FIRST: &str = "what is asked for since is carried out when the last pod of before is gone";
+const FIRST: &str = "later changes are carried out when the last old pod is gone";
 
 /// Returns the specification with what is to be done about the move. `asked` is what is asked for.
 ///
@@ -133,8 +133,8 @@ pub fn decide(
     })
 }
 
-/// Returns a specification that is refused, where the reports have moved with the order by which pods
-/// of before find them.
+/// Returns a specification that is refused, where the reports have moved with the order by which old
+/// pods find them.
 pub fn kept(asked: &ReportsServer, spec: Validated, found: &Dereferenced) -> Validated {
     let between = match found.between.step {
         Step::Switch(_) | Step::Finish(_) => Some(moved(asked, &spec, found)),
@@ -331,7 +331,7 @@ fn order(
 }
 
 /// Returns the order with the parameters as they are by now, of reports that are in the database of
-/// `spec`: pods of before need them for as long as they are left.
+/// `spec`: old pods need them for as long as they are left.
 fn renewed(
     asked: &ReportsServer,
     spec: &Validated,

@@ -188,7 +188,7 @@ fn the_new_history_counts_at_once_and_the_way_to_the_old_database_stays_open() {
         }
         assert_eq!(between.stage, Stage::Moved);
         assert_eq!(between.egress.unwrap().ports, BTreeSet::from([6543]));
-        // Pods of before hear of another port, too.
+        // Old pods hear of another port, too.
         let (before, secret) = (ordered(), between.secret.unwrap());
         assert_eq!(secret["port"], b"8765");
         assert_eq!(secret[move_file::ORDER], before[move_file::ORDER]);
@@ -196,7 +196,7 @@ fn the_new_history_counts_at_once_and_the_way_to_the_old_database_stays_open() {
     }
 }
 
-/// Pods of before find the reports by it, whatever stands against the specification.
+/// Old pods find the reports by it, whatever stands against the specification.
 #[test]
 fn the_order_by_which_the_reports_have_moved_stays_beside_a_refused_specification() {
     let mut object = external("new");
