@@ -5,6 +5,11 @@
 use std::time::Duration;
 
 use crds::names::LABEL_TARGET;
+use crds::v1alpha1::reports_server_crd;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::await_condition;
+use kube::{Api, ResourceExt as _};
 use reports_server_operator::manifests;
 use reports_server_operator::names::{
     AUTH_DELEGATOR, OPERAND_CLUSTER_ROLE, OPERATOR, OPERATOR_NAMESPACE,
@@ -52,9 +57,10 @@ async fn lay(cluster: &Cluster) {
             .await;
         applied.unwrap();
     }
-    let crd = "crd/reportsservers.reports-server.io";
-    let arguments = ["wait", "--for=condition=Established", crd];
-    cluster.kubectl(arguments).await.unwrap();
+    let crds: Api<CustomResourceDefinition> = Api::all(cluster.client().await.unwrap());
+    let name = reports_server_crd().unwrap().name_any();
+    let established = await_condition(crds, &name, is_crd_established());
+    established.await.unwrap();
     let namespace = |name: &str, label: &str| {
         json!({"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name, "labels": {LABEL_TARGET: label}}})
