@@ -67,9 +67,10 @@ pub fn restored(
         || "somebody (managedFields name nobody)".to_owned(),
         |manager| format!("{manager:?}"),
     );
-    let name = before.name_any();
+    let group = before.spec.as_ref().and_then(|spec| spec.group.as_deref());
+    let (group, name) = (group.unwrap_or_default(), before.name_any());
     Some(format!(
-        "{who} changed the {what} of APIService {name}; it leads to the server again"
+        "{group}: {who} changed the {what} of APIService {name}; it leads to the server again"
     ))
 }
 
@@ -234,12 +235,12 @@ mod tests {
         let note = |object: &APIService| restored(object, &ours(), b"PEM", "simple");
         let by_hand = [entry("kubectl-edit", 20, &["caBundle"])];
         let bundle = json!({"caBundle": "b3RoZXI="});
-        let told = "\"kubectl-edit\" changed the CA bundle, port or TLS setting of APIService \
+        let told = "a.example: \"kubectl-edit\" changed the CA bundle, port or TLS setting of APIService \
                     v1.a.example; it leads to the server again";
         assert_eq!(note(&changed(&bundle, &by_hand)).as_deref(), Some(told));
         let other = json!({"service": {"namespace": "x", "name": "y", "port": 443}});
         let away = note(&changed(&other, &[])).unwrap();
-        let told = "somebody (managedFields name nobody) changed the Service, to x/y of APIService";
+        let told = "a.example: somebody (managedFields name nobody) changed the Service, to x/y of APIService";
         assert!(away.starts_with(told), "{away}");
         // What the operator had yet to write itself.
         assert_eq!(note(&changed(&bundle, &[])), None);

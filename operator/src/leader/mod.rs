@@ -278,7 +278,7 @@ impl Elector {
     async fn attempt(&mut self, times: Times, leads: bool) -> Result<bool, kube::Error> {
         let lease = self.api.get_opt(&self.config.name).await?;
         if lease.as_ref().is_some_and(|lease| !self.may_claim(lease)) {
-            self.ready.send_replace(true);
+            self.behind(None);
             return Ok(false);
         }
         if !leads && self.waits(View::Any).await? {
@@ -295,16 +295,20 @@ impl Elector {
     /// Returns whether an operator of another installation leads, and tells so.
     async fn waits(&mut self, view: View) -> Result<bool, kube::Error> {
         let rival = self.rivals.any(view).await?;
+        self.behind(rival);
+        Ok(self.rival.is_some())
+    }
+
+    /// Notes the operator of another installation for which this one waits, if it waits for one.
+    fn behind(&mut self, rival: Option<String>) {
         if let Some(namespace) = rival.as_ref().filter(|_| self.rival != rival) {
             warn!(
                 namespace,
                 "an operator in another namespace leads; this one waits: uninstall one of the two"
             );
         }
+        self.ready.send_replace(rival.is_none());
         self.rival = rival;
-        let waits = self.rival.is_some();
-        self.ready.send_replace(!waits);
-        Ok(waits)
     }
 
     /// Looks now and then whether another operator leads, too: one of a release that looks for nobody,
@@ -425,13 +429,8 @@ fn may_claim(record: Option<&LeaseSpec>, identity: &str, unchanged: Duration) ->
     if holder.is_empty() || holder == identity {
         return true;
     }
-    unchanged >= duration(record)
-}
-
-/// Returns the time for which a record lasts.
-fn duration(record: &LeaseSpec) -> Duration {
-    let seconds = u64::try_from(record.lease_duration_seconds.unwrap_or(0));
-    Duration::from_secs(seconds.unwrap_or(0))
+    let seconds = u64::try_from(record.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
+    unchanged >= Duration::from_secs(seconds)
 }
 
 /// Returns the record with `identity` as holder, renewed at `now`.

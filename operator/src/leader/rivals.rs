@@ -14,7 +14,7 @@ use kube::{Api, Client, Resource as _, ResourceExt as _};
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::duration;
+use super::may_claim;
 
 /// The other installations, as their Leases tell of them.
 pub(super) struct Rivals {
@@ -34,6 +34,13 @@ struct Seen {
     since: Instant,
     /// It has changed since it was first seen: somebody renews it.
     renewed: bool,
+}
+
+impl Seen {
+    /// Returns whether the Lease has a holder that has not let it expire: nobody else could claim it.
+    fn is_alive(&self) -> bool {
+        !may_claim(Some(&self.record), "", self.since.elapsed())
+    }
 }
 
 /// The state of the cluster that a look sees.
@@ -91,7 +98,7 @@ impl Rivals {
         for lease in &leases {
             let namespace = lease.namespace().unwrap_or_default();
             let seen = self.seen.get(&namespace);
-            if seen.is_some_and(|seen| is_alive(seen) && counts(seen))
+            if seen.is_some_and(|seen| seen.is_alive() && counts(seen))
                 && self.is_operator(lease).await?
             {
                 return Ok(Some(namespace));
@@ -133,12 +140,6 @@ impl Rivals {
             Err(error) => unless_forbidden(error).map(|()| false),
         }
     }
-}
-
-/// Returns whether the Lease has a holder that has not let it expire.
-fn is_alive(seen: &Seen) -> bool {
-    let holder = seen.record.holder_identity.as_deref().unwrap_or_default();
-    !holder.is_empty() && seen.since.elapsed() < duration(&seen.record)
 }
 
 /// Returns the question whether an account may write the status of every `ReportsServer`.

@@ -6,6 +6,7 @@ use crds::control::{DigestItem, ImportItem, ImportMode, ImportType, MAX_IMPORT_I
 use serde_json::json;
 
 use super::control::retry;
+use super::door::objects::VERSION;
 use super::operations;
 use super::pages::{Identity, Key};
 use super::wire::WireError;
@@ -49,10 +50,9 @@ pub async fn forget(
 pub async fn note(
     cx: &Cx,
     resource: &Resource,
-    version: &str,
     copies: impl Iterator<Item = Identity>,
 ) -> Result<(), WireError> {
-    let items = copies.map(|copy| item(cx, resource, version, &copy));
+    let items = copies.map(|copy| item(cx, resource, VERSION, &copy));
     send(cx, resource, ImportMode::WrittenBack, items.collect()).await
 }
 

@@ -142,7 +142,6 @@ pub async fn mend(cx: &Cx, o: &Observed) -> Result<(), WireError> {
             .and_then(|before| apiservice::restored(&before, service, ca_bundle, &cx.owner.name));
         if let Some(note) = note {
             tracing::warn!(note, "put back");
-            let note = format!("{}: {note}", cx.target.group);
             cx.event(EventType::Warning, reasons::API_SERVICE_RESTORED, &note);
         }
     }

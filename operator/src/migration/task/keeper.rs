@@ -142,7 +142,6 @@ impl Keeper {
         let (service, ca_bundle) = (&target.service, &target.ca_bundle);
         if let Some(note) = apiservice::restored(&before, service, ca_bundle, &self.owner.name) {
             tracing::warn!(note, "put back");
-            let note = format!("{}: {note}", target.group);
             self.tell(&target.group, &note).await;
         }
         Ok(())

@@ -185,7 +185,7 @@ pub async fn run(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(), S
     // one, the way back deletes it in etcd as well.
     for (resource, _) in o.crds().filter(|(r, _)| !r.stored.status.settled) {
         let name = resource.name();
-        marks::note(cx, resource, VERSION, reported.dropped(name)).await?;
+        marks::note(cx, resource, reported.dropped(name)).await?;
         reported.forget_marked(name);
     }
     operations::set_gates(cx, &o.resources, GateState::Open, Some(true)).await?;

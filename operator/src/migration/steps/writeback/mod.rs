@@ -355,7 +355,7 @@ impl<'a> Writer<'a> {
             uid: copy.uid.to_string(),
             version: copy.version,
         });
-        marks::note(self.cx, self.resource, VERSION, copies).await
+        marks::note(self.cx, self.resource, copies).await
     }
 }
 
