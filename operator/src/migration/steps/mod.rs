@@ -2,6 +2,7 @@
 
 pub mod back;
 mod catch_up;
+mod confirm;
 pub mod diff;
 pub mod drain;
 pub mod feed;

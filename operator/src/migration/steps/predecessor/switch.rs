@@ -27,10 +27,11 @@ use crate::migration::observe::origin;
 use crate::migration::observe::state::Observed;
 use crate::migration::plan::step::StepName;
 use crate::migration::plan::target::Predecessor;
+use crate::migration::steps::confirm::confirm;
 use crate::migration::steps::drain::UNSEEN_MARGIN;
 use crate::migration::steps::restart::{self, Side};
 use crate::migration::steps::settle::{self, SettleError};
-use crate::migration::steps::switch::{PATIENCE, SwitchError, confirm, seal, undo_unopened};
+use crate::migration::steps::switch::{PATIENCE, SwitchError, seal, undo_unopened};
 use crate::migration::task::live::Live;
 
 /// The longest time that a request to the predecessor may be under way at a kube-apiserver, by its

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use kube::runtime::events::EventType;
 use tokio::time::Instant;
 
+use super::confirm::{ConfirmError, confirm};
 use super::diff::{self, Missed, NAMED, Search};
 use super::import;
 use super::mirror::batch::Entry;
@@ -49,6 +50,9 @@ pub enum SettleError {
     /// The kube-apiservers are not known.
     #[error(transparent)]
     Endpoints(#[from] EndpointsError),
+    /// A kube-apiserver may still take writes to etcd.
+    #[error(transparent)]
+    Confirm(#[from] ConfirmError),
     /// It is not known whether etcd tells of deletions.
     #[error(transparent)]
     Origin(#[from] OriginError),
@@ -166,6 +170,8 @@ pub async fn run(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(), S
     reported.begin(o.notes.switched_at);
     if o.has_crds() {
         let endpoints = endpoints::discover(&cx.deps).await?;
+        // One that has not heard of the APIService yet writes to etcd, perhaps after the look.
+        confirm(cx, o, &endpoints).await?;
         door::open_beside(cx, o, &endpoints).await?;
         let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
         let (begun, clock) = (Timestamp::now(), Instant::now());

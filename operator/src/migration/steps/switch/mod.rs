@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crds::control::GateState;
-use futures::FutureExt;
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::confirm::{ConfirmError, confirm};
 use super::mirror::WatchState;
 use super::predecessor::{self, CopyError, guard};
 use super::recover::{self, RecoverError};
@@ -19,8 +19,8 @@ use super::restart::{self, Side};
 use super::{catch_up, drain, settle};
 use crate::apiservice::{ETCD_BYTES, SWITCHED_AT};
 use crate::migration::cluster::endpoints::{self, Endpoints, EndpointsError};
-use crate::migration::cluster::wire::{Wire, WireError};
-use crate::migration::cluster::{behind, door, operations, revisions};
+use crate::migration::cluster::wire::WireError;
+use crate::migration::cluster::{door, operations, revisions};
 use crate::migration::context::Cx;
 use crate::migration::observe::origin::{self, OriginError};
 use crate::migration::observe::state::Observed;
@@ -28,12 +28,8 @@ use crate::migration::plan::action::SwitchFrom;
 use crate::migration::plan::step::StepName;
 use crate::migration::task::live::Live;
 
-/// The time that is allowed for our answers at every kube-apiserver.
-const CONFIRM: Duration = Duration::from_secs(20);
 /// The time for which the floor is tried to be raised.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Pause between two questions.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// The reason why watches are lost where the switch is given up after the drain.
 pub(super) const TAKEN_AWAY: &str =
@@ -76,17 +72,8 @@ pub enum SwitchError {
     )]
     HalfServed(Box<SwitchError>),
     /// Our server does not answer everywhere.
-    #[error(
-        "after {} s the server does not answer for {version} at the kube-apiserver {endpoint}; look \
-         at the conditions of the APIService of the control API and at the server's log",
-        CONFIRM.as_secs()
-    )]
-    NotConfirmed {
-        /// Version of the group.
-        version: String,
-        /// Address of the kube-apiserver.
-        endpoint: String,
-    },
+    #[error(transparent)]
+    NotConfirmed(#[from] ConfirmError),
 }
 
 impl From<CopyError> for SwitchError {
@@ -151,7 +138,7 @@ pub async fn run(
         .step(StepName::SwitchConfirm, confirm(cx, o, &endpoints))
         .await
     {
-        return Err(give_up(cx, o, error).await?);
+        return Err(give_up(cx, o, error.into()).await?);
     }
     let drained = cx
         .step(
@@ -209,79 +196,6 @@ pub fn seal(live: &Live) -> Result<(), SwitchError> {
         return Err(SwitchError::NotFollowing(running.source.plural.clone()));
     }
     Ok(())
-}
-
-/// 4c: waits until every kube-apiserver answers from our server, for every version.
-///
-/// # Errors
-/// [`SwitchError::NotConfirmed`] after some time.
-pub async fn confirm(cx: &Cx, o: &Observed, endpoints: &Endpoints) -> Result<(), SwitchError> {
-    let each = o.versions.iter().map(|v| {
-        async move {
-            let path = format!("/apis/{}/{}", cx.target.group, v.name);
-            if !endpoints.direct {
-                return confirm_indirect(cx, &path, &v.name, endpoints.alive)
-                    .boxed()
-                    .await;
-            }
-            let all = endpoints
-                .all
-                .iter()
-                .map(|e| confirm_at(&e.wire, &path, &v.name, &e.address));
-            try_join_all(all).await.map(drop)
-        }
-        .boxed()
-    });
-    try_join_all(each).await.map(drop)
-}
-
-async fn confirm_at(
-    wire: &Wire,
-    path: &str,
-    version: &str,
-    endpoint: &str,
-) -> Result<(), SwitchError> {
-    let deadline = Instant::now() + CONFIRM;
-    loop {
-        // The last question begins after the time is up: an operator that stood still, while
-        // another one opened the gates, must not undo what that one has done.
-        let is_last = Instant::now() >= deadline;
-        // Any failure is as good as an answer of the old handler: not yet.
-        if let Ok(Ok(reply)) = tokio::time::timeout(Duration::from_secs(2), wire.get(path)).await
-            && reply.is_ours()
-        {
-            return Ok(());
-        }
-        if is_last {
-            return Err(SwitchError::NotConfirmed {
-                version: version.to_owned(),
-                endpoint: endpoint.to_owned(),
-            });
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
-/// Does the same behind one address, where `alive` kube-apiservers are known; see [`behind`].
-async fn confirm_indirect(
-    cx: &Cx,
-    path: &str,
-    version: &str,
-    alive: usize,
-) -> Result<(), SwitchError> {
-    let deps = &cx.deps;
-    let ask = || async move {
-        let wire = endpoints::connect(deps)?;
-        let answer = tokio::time::timeout(Duration::from_secs(2), wire.get(path)).await;
-        Ok::<_, EndpointsError>(matches!(answer, Ok(Ok(reply)) if reply.is_ours()))
-    };
-    if behind::confirmed(alive, CONFIRM, ask).await? {
-        return Ok(());
-    }
-    Err(SwitchError::NotConfirmed {
-        version: version.to_owned(),
-        endpoint: deps.config.cluster_url.to_string(),
-    })
 }
 
 /// 4e: raises the floor above etcd's revision and opens the gates.

@@ -1,4 +1,4 @@
-//! The confirmation of a switch, and what giving one up leaves in a fake cluster.
+//! The state in which a fake cluster is left when a switch is given up.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::apiservice::{self, Holder};
 use crate::migration::cluster::door::objects;
-use crate::migration::cluster::wire::SERVER_HEADER;
 use crate::migration::context::fixtures::context;
 use crate::migration::observe::state::{Crd, Notes};
 use crate::migration::plan::tests as states;
@@ -106,27 +105,6 @@ async fn undone(before: &Value, notes: Notes, crd: Option<Crd>) -> Fake {
         crd: fake.crd.take(),
         writes: std::mem::take(&mut fake.writes),
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_that_stood_still_asks_once_more_before_anything_is_undone() {
-    let (client, mut server) = pair();
-    let wire = Wire::new(client);
-    let question = async move { confirm_at(&wire, "/apis/g.io/v1", "v1", "a").await };
-    let asking = tokio::spawn(question);
-    server.next().await.refuse(404, "NotFound");
-    tokio::time::advance(CONFIRM * 2).await;
-    server.next().await.answer_with(SERVER_HEADER, &json!({}));
-    asking.await.unwrap().unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_is_not_confirmed() {
-    let (client, mut server) = pair();
-    let refusing = tokio::spawn(async move { server.refuse_all(503, "Unavailable").await });
-    let asked = confirm_at(&Wire::new(client), "/apis/g.io/v1", "v1", "a").await;
-    assert!(matches!(asked, Err(SwitchError::NotConfirmed { .. })));
-    refusing.abort();
 }
 
 #[tokio::test]
