@@ -207,7 +207,8 @@ impl<'a> Back<'a> {
             total: self.o.crds().map(|(resource, _)| objects(resource)).sum(),
         };
         for (resource, crd) in self.o.crds() {
-            let (writer, one) = Writer::begin(self.cx, resource, crd, wire, before).await?;
+            let (writer, one) =
+                Writer::begin(self.cx, self.o, (resource, crd), wire, before).await?;
             before.done += objects(resource);
             account.add(one);
             writers.push(writer);

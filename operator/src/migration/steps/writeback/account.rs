@@ -32,7 +32,7 @@ impl Account {
         match done {
             Ok(Done::Written(_)) => self.written += 1,
             Ok(Done::Deleted) => self.deleted += 1,
-            Ok(Done::Orphaned(_) | Done::Nothing) => {}
+            Ok(Done::Orphaned(_) | Done::Nothing | Done::TakenAway) => {}
             Err(error) => {
                 self.refused += 1;
                 if self.refused_names.len() < NAMED {

@@ -23,11 +23,11 @@ use super::diff::NAMED;
 use super::feed::{Change, Feed, FeedError};
 use super::orphans::{self, Orphan, is_namespace_gone, is_object_gone};
 use crate::migration::cluster::door::objects::VERSION;
-use crate::migration::cluster::marks;
 use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
 use crate::migration::cluster::wire::{Wire, WireError, collection};
+use crate::migration::cluster::{marks, operations};
 use crate::migration::context::Cx;
-use crate::migration::observe::state::{Crd, Resource};
+use crate::migration::observe::state::{Crd, Observed, Resource};
 use crate::migration::report::status::Counted;
 
 /// The time for which one request is tried.
@@ -44,7 +44,7 @@ pub enum WriteBackError {
     /// The server's changes are not known.
     #[error(transparent)]
     Feed(#[from] FeedError),
-    /// Somebody else than our server answers for it.
+    /// Somebody else than our server answers for it, or may have done so.
     #[error("{path} is served by its CRD")]
     TakenAway {
         /// Path of the resource.
@@ -59,6 +59,8 @@ enum Done {
     /// The copy has to be deleted, in a namespace that is gone.
     Orphaned(Orphan),
     Nothing,
+    /// It is not written: clients may have done so, past the server.
+    TakenAway,
 }
 
 /// The work on one key. Objects are texts: as trees, all those of a pass would take several times
@@ -76,6 +78,7 @@ enum Task {
 /// A writer that brings etcd up to the server, in passes.
 pub struct Writer<'a> {
     cx: &'a Cx,
+    o: &'a Observed,
     resource: &'a Resource,
     version: String,
     door: &'a Wire,
@@ -92,14 +95,18 @@ impl<'a> Writer<'a> {
     /// See [`WriteBackError`]; writes that are refused are in the account.
     pub async fn begin(
         cx: &'a Cx,
-        resource: &'a Resource,
-        crd: &'a Crd,
+        o: &'a Observed,
+        (resource, crd): (&'a Resource, &'a Crd),
         door: &'a Wire,
         before: Counted,
     ) -> Result<(Self, Account), WriteBackError> {
         let version = crd.read_version().unwrap_or_default().to_owned();
         let path = collection(&cx.target.group, &version, resource.plural());
         let copies = copies(cx, resource, door).await?;
+        // Nobody but clients that were led to the CRD has written anything else to it.
+        if !operations::are_ours(cx, o.ours()).await? {
+            return Err(WriteBackError::TakenAway { path });
+        }
         let mut pages = Pages::new(&cx.wire, path.clone(), cx.target.settings.page_size, false);
         let Some(mut page) = pages.next().await? else {
             return Err(WireError::Build {
@@ -110,6 +117,7 @@ impl<'a> Writer<'a> {
         };
         let mut writer = Self {
             cx,
+            o,
             resource,
             door,
             feed: Feed::start(&cx.wire, &path, page.version).await?,
@@ -188,7 +196,7 @@ impl<'a> Writer<'a> {
     pub async fn pass(&mut self) -> Result<Account, WriteBackError> {
         let changes = self.feed.take()?;
         let work = self.work(changes, false).await?;
-        Ok(self.carry_out(work, true).await?)
+        self.carry_out(work, true).await
     }
 
     /// Cuts the changes in two behind `version`, which the server has not reached yet.
@@ -207,7 +215,7 @@ impl<'a> Writer<'a> {
     ) -> Result<Account, WriteBackError> {
         let changes = self.feed.take_before_cut(version, within).await?;
         let work = self.work(changes, false).await?;
-        Ok(self.carry_out(work, true).await?)
+        self.carry_out(work, true).await
     }
 
     /// Waits until everything up to `version` is known.
@@ -226,7 +234,7 @@ impl<'a> Writer<'a> {
     pub async fn last_pass(&mut self) -> Result<Account, WriteBackError> {
         let changes = self.feed.take()?;
         let work = self.work(changes, true).await?;
-        Ok(self.carry_out(work, false).await?)
+        self.carry_out(work, false).await
     }
 
     /// Returns the tasks that follow from the changes; with `flashes` also those of objects that
@@ -271,8 +279,8 @@ impl<'a> Writer<'a> {
     async fn carry_out(
         &mut self,
         work: Vec<(Key, Task)>,
-        marks: bool,
-    ) -> Result<Account, WireError> {
+        mut marks: bool,
+    ) -> Result<Account, WriteBackError> {
         let mut account = Account::default();
         if work.is_empty() {
             return Ok(account);
@@ -300,6 +308,7 @@ impl<'a> Writer<'a> {
             .collect()
             .await;
         let (mut made, mut missing, mut orphans) = (Vec::new(), Vec::new(), Vec::new());
+        let mut taken_away = None;
         for (key, done) in all {
             account.count(&key, &done);
             match done {
@@ -309,8 +318,15 @@ impl<'a> Writer<'a> {
                 }
                 Ok(Done::Orphaned(orphan)) => orphans.push(orphan),
                 Ok(Done::Deleted | Done::Nothing) => missing.push(self.missing(&key)),
+                Ok(Done::TakenAway) => {
+                    if !self.copies.contains_key(&key) {
+                        // What was announced is not made.
+                        missing.push(self.missing(&key));
+                    }
+                    taken_away = Some(self.path(&self.version, &key));
+                }
                 // Nobody has refused the object, and nothing more is written.
-                Err(error) if error.is_expired() => return Err(error),
+                Err(error) if error.is_expired() => return Err(error.into()),
                 Err(_) => {}
             }
         }
@@ -324,13 +340,18 @@ impl<'a> Writer<'a> {
             report.counts.written_back += written;
             report.counts.deleted_back += deleted;
         });
+        // The look for what clients have written must not find what was written here.
+        marks |= taken_away.is_some();
         if marks {
             self.mark(&made).await?;
             let missing: Vec<&DigestItem> = missing.iter().collect();
             marks::forget(self.cx, self.resource, VERSION, &missing).await?;
         }
         gone?;
-        Ok(account)
+        match taken_away {
+            Some(path) => Err(WriteBackError::TakenAway { path }),
+            None => Ok(account),
+        }
     }
 
     /// Forgets a copy that is not in etcd, and returns what the server knows it by.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crds::control::DigestSet;
 
 use super::super::diff;
-use super::{Account, Task, Writer};
+use super::{Account, Task, WriteBackError, Writer};
 use crate::migration::cluster::pages::Key;
 use crate::migration::cluster::wire::WireError;
 
@@ -13,7 +13,7 @@ impl Writer<'_> {
     /// Deletes copies of objects that the server does not have: they were deleted there, or by an
     /// earlier pass's account. What was neither imported nor written back is left, and so is what
     /// the server's database still has: a list alone is no proof that an object was deleted.
-    pub(super) async fn delete_strays(&mut self) -> Result<Account, WireError> {
+    pub(super) async fn delete_strays(&mut self) -> Result<Account, WriteBackError> {
         let strays = self.copies.iter().filter(|(_, copy)| !copy.matched);
         let mut strays: HashMap<Key, Box<str>> = strays
             .map(|(key, copy)| (key.clone(), copy.uid.clone()))

@@ -1,9 +1,11 @@
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crds::control::GateState;
 use serde_json::json;
 
 use super::*;
+use crate::apiservice::{self, Holder};
 use crate::leader::Term;
 use crate::migration::cluster::wire::SERVER_HEADER;
 use crate::migration::context::fixtures::context;
@@ -30,6 +32,8 @@ struct Fake {
     leaving: Vec<&'static str>,
     /// True when the CRD answers for the public version.
     is_taken_away: bool,
+    /// The APIService while it leads to the server, and the number of looks that find it so.
+    api_service: (serde_json::Value, usize),
     /// Answers 409 to this many deletions, because the copy is at a later version by then.
     conflicts: usize,
     /// Method, name and preconditions or resourceVersion of each write through the door.
@@ -47,6 +51,7 @@ impl Default for Fake {
             deleting: Vec::new(),
             leaving: Vec::new(),
             is_taken_away: false,
+            api_service: (serde_json::Value::Null, usize::MAX),
             conflicts: 0,
             writes: Vec::new(),
         }
@@ -100,6 +105,15 @@ impl Fake {
             }
             (_, path) if path.ends_with("/fence") => {
                 request.answer(200, &json!({"apiVersion": "", "kind": "", "metadata": {}}));
+            }
+            ("GET", path) if path.contains("/apiservices/") => {
+                let (found, looks) = &mut self.api_service;
+                if let Some(left) = looks.checked_sub(1) {
+                    *looks = left;
+                    request.answer(200, found);
+                } else {
+                    request.refuse(404, "NotFound");
+                }
             }
             ("GET", path) if query.contains("watch=1") => {
                 assert!(path.ends_with(RESOURCE), "{path}");
@@ -158,7 +172,18 @@ impl Fake {
 
 /// Compares; returns the writes through the door, sorted.
 async fn compared(fake: Fake) -> Result<Vec<String>, WriteBackError> {
+    let (begun, writes) = compare(fake).await;
+    begun.map(|()| writes)
+}
+
+/// Compares; returns the result, and the writes through the door, sorted.
+async fn compare(mut fake: Fake) -> (Result<(), WriteBackError>, Vec<String>) {
     let (client, mut server) = pair_within(&fake.term);
+    let cx = context(&client);
+    let version = states::version(Holder::Ours);
+    let (group, service, none) = (&cx.target.group, &cx.target.service, BTreeMap::new());
+    let ours = apiservice::registration(group, &version.name, service, b"", &none);
+    fake.api_service.0 = serde_json::to_value(ours).unwrap();
     let fake = Arc::new(Mutex::new(fake));
     let answering = Arc::clone(&fake);
     let task = tokio::spawn(async move {
@@ -167,15 +192,19 @@ async fn compared(fake: Fake) -> Result<Vec<String>, WriteBackError> {
             tokio::task::yield_now().await;
         }
     });
-    let cx = context(&client);
     let crd = states::crd(RESOURCE);
     let resource = states::resource(RESOURCE, GateState::Open, true, None);
     let door = Wire::new(client);
-    let begun = Writer::begin(&cx, &resource, &crd, &door, Counted::default()).await;
+    let o = Observed {
+        versions: vec![version],
+        ..Observed::default()
+    };
+    let of = (&resource, &crd);
+    let begun = Writer::begin(&cx, &o, of, &door, Counted::default()).await;
     task.abort();
     let mut writes = std::mem::take(&mut fake.lock().unwrap().writes);
     writes.sort();
-    begun.map(|_| writes)
+    (begun.map(drop), writes)
 }
 
 #[tokio::test]
@@ -292,4 +321,23 @@ async fn a_list_that_the_crd_answers_is_not_compared() {
     };
     let refused = compared(fake).await;
     assert!(matches!(refused, Err(WriteBackError::TakenAway { .. })));
+}
+
+/// Whoever is led to the CRD writes there, and is told so.
+#[tokio::test]
+async fn a_copy_that_clients_may_have_written_is_not_overwritten() {
+    let first = r#"DELETE deleted {"resourceVersion":"10","uid":"a"}"#;
+    // The list of the copies, then the conflict.
+    for (looks, expected) in [(0, vec![]), (1, vec![first])] {
+        let fake = Fake {
+            copies: vec![("deleted", "a")],
+            marks: vec![("deleted", "a", false)],
+            api_service: (serde_json::Value::Null, looks),
+            conflicts: 1,
+            ..Fake::default()
+        };
+        let (refused, writes) = compare(fake).await;
+        assert!(matches!(refused, Err(WriteBackError::TakenAway { .. })));
+        assert_eq!(writes, expected);
+    }
 }

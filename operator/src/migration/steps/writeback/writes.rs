@@ -38,8 +38,9 @@ impl Writer<'_> {
         loop {
             if copy.as_ref().is_some_and(|copy| copy.deleting) && !is_deleting(ours) {
                 // It would go with the write: ours is another object, which was made since.
-                if let orphan @ Done::Orphaned(_) = self.delete(key, copy.take()).await? {
-                    return Ok(orphan);
+                let done = self.delete(key, copy.take()).await?;
+                if matches!(done, Done::Orphaned(_) | Done::TakenAway) {
+                    return Ok(done);
                 }
             }
             let result = self.write_once(key, ours, copy.as_ref()).await;
@@ -47,8 +48,9 @@ impl Writer<'_> {
                 Err(e) if matches!(e.code(), Some(404 | 409)) && attempt < CONFLICTS => {
                     attempt += 1;
                     copy = self.copy(key).await?;
-                    // Read before it is asked: the copy is from before anybody took over.
-                    self.cx.control.check_fence(self.resource.name()).await?;
+                    if self.is_taken_away().await? {
+                        return Ok(Done::TakenAway);
+                    }
                 }
                 // Whatever is in a namespace that goes away goes with it.
                 Err(e) if is_namespace_gone(&e) && copy.is_none() => return Ok(Done::Nothing),
@@ -115,8 +117,9 @@ impl Writer<'_> {
                 Err(e) if e.code() == Some(409) && attempt < CONFLICTS => {
                     attempt += 1;
                     copy = self.copy(key).await?;
-                    // As in a write: the copy is from before anybody took over.
-                    self.cx.control.check_fence(self.resource.name()).await?;
+                    if self.is_taken_away().await? {
+                        return Ok(Done::TakenAway);
+                    }
                 }
                 done => return done,
             }
@@ -160,6 +163,18 @@ impl Writer<'_> {
             }
         }
         Ok(Done::Deleted)
+    }
+
+    /// Returns whether clients may have written the copy that was just read, because an APIService
+    /// does not lead to the server any more. Asked after the copy was read, so that it is from before
+    /// anybody took over.
+    ///
+    /// # Errors
+    /// Where another operator has taken over; see [`WireError`].
+    async fn is_taken_away(&self) -> Result<bool, WireError> {
+        self.cx.control.check_fence(self.resource.name()).await?;
+        let ours = operations::are_ours(self.cx, self.o.ours()).await?;
+        Ok(!ours)
     }
 
     /// Returns the text of the server's object.
