@@ -47,9 +47,24 @@ enum Move {
     Suspend(bool),
     /// Somebody applies the CRD without our version.
     Reapply,
+    /// Somebody deletes the APIService, and the operator hears of it.
+    TakeAway,
+    Hear,
 }
 
-fn moves(disturbed: bool) -> impl Strategy<Value = Vec<Move>> {
+/// The disturbances of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Faults {
+    /// None: clients notice nothing.
+    None,
+    /// The operator dies, and CRDs are applied.
+    Crashes,
+    /// Somebody deletes the APIService as well: then watches may break, but no write is lost without
+    /// a word.
+    Everything,
+}
+
+fn moves(faults: Faults) -> impl Strategy<Value = Vec<Move>> {
     let op = prop_oneof![Just(Op::Create), Just(Op::Update), Just(Op::Delete)];
     let usual = prop_oneof![
         24 => Just(Move::Operator),
@@ -64,11 +79,12 @@ fn moves(disturbed: bool) -> impl Strategy<Value = Vec<Move>> {
         1 => Just(Move::Flip),
         1 => any::<bool>().prop_map(Move::Suspend),
     ];
-    let fault = prop_oneof![Just(Move::Crash), Just(Move::Reapply)];
-    let one = if disturbed {
-        prop_oneof![30 => usual, 1 => fault].boxed()
-    } else {
-        usual.boxed()
+    let crash = prop_oneof![Just(Move::Crash), Just(Move::Reapply)];
+    let taken = prop_oneof![2 => Just(Move::TakeAway), 3 => Just(Move::Hear)];
+    let one = match faults {
+        Faults::None => usual.boxed(),
+        Faults::Crashes => prop_oneof![30 => usual, 1 => crash].boxed(),
+        Faults::Everything => prop_oneof![30 => usual, 1 => crash, 2 => taken].boxed(),
     };
     prop::collection::vec(one, 1..250)
 }
@@ -103,6 +119,8 @@ impl Model {
             Move::Crash => self.operator.crash(),
             Move::Flip => self.operator.flip(),
             Move::Suspend(suspended) => self.operator.suspend(suspended),
+            Move::TakeAway => cluster.take_away(),
+            Move::Hear => self.operator.hear(cluster),
             Move::Reapply => {
                 self.disturbed = true;
                 if cluster.door.is_open() {
@@ -139,6 +157,7 @@ impl Model {
             (0..2 * APISERVERS).for_each(|n| self.cluster.come_back(n));
             (0..=APISERVERS).for_each(|who| self.cluster.notice(who));
             self.operator.mirror(&mut self.cluster);
+            self.operator.hear(&self.cluster);
             self.cluster.pump()?;
             let Some(phase) = self.operator.step(&mut self.cluster) else {
                 continue;
@@ -160,7 +179,7 @@ fn run(moves: &[Move], omission: Option<Omission>) -> Result<(), Flaw> {
 
 fn search(
     (cases, rng): (u32, TestRng),
-    disturbed: bool,
+    faults: Faults,
     omission: Option<Omission>,
 ) -> Option<String> {
     let config = Config {
@@ -169,7 +188,7 @@ fn search(
         ..Config::default()
     };
     let mut runner = TestRunner::new_with_rng(config, rng);
-    let found = runner.run(&moves(disturbed), |moves| {
+    let found = runner.run(&moves(faults), |moves| {
         run(&moves, omission).map_err(TestCaseError::fail)
     });
     match found {
@@ -199,23 +218,31 @@ fn cases() -> (u32, TestRng) {
 
 #[test]
 fn undisturbed_no_client_notices_in_whatever_order_things_happen() {
-    assert_eq!(search(cases(), false, None), None);
+    assert_eq!(search(cases(), Faults::None, None), None);
 }
 
 #[test]
 fn after_crashes_and_changes_of_the_crd_nothing_is_lost_or_told_twice() {
-    assert_eq!(search(cases(), true, None), None);
+    assert_eq!(search(cases(), Faults::Crashes, None), None);
+}
+
+#[test]
+fn no_write_is_lost_without_a_word_where_somebody_deletes_the_api_service() {
+    assert_eq!(search(cases(), Faults::Everything, None), None);
 }
 
 #[rstest::rstest]
-#[case(Omission::Confirm, false)]
-#[case(Omission::Jump, false)]
-#[case(Omission::Cut, false)]
-#[case(Omission::Hold, false)]
-#[case(Omission::Floor, false)]
-#[case(Omission::Drain, false)]
-#[case(Omission::Marks, true)]
-#[case(Omission::Finish, true)]
-fn a_step_that_is_left_out_is_noticed(#[case] omission: Omission, #[case] disturbed: bool) {
-    assert!(search((OMISSION_CASES, cases().1), disturbed, Some(omission)).is_some());
+#[case(Omission::Confirm, Faults::None)]
+#[case(Omission::Jump, Faults::None)]
+#[case(Omission::Cut, Faults::None)]
+#[case(Omission::Hold, Faults::None)]
+#[case(Omission::Floor, Faults::None)]
+#[case(Omission::Drain, Faults::None)]
+#[case(Omission::Marks, Faults::Crashes)]
+#[case(Omission::Finish, Faults::Crashes)]
+#[case(Omission::Laggards, Faults::Everything)]
+#[case(Omission::Dropped, Faults::Everything)]
+#[case(Omission::Conflict, Faults::Everything)]
+fn a_step_that_is_left_out_is_noticed(#[case] omission: Omission, #[case] faults: Faults) {
+    assert!(search((OMISSION_CASES, cases().1), faults, Some(omission)).is_some());
 }

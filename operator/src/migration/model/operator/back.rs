@@ -6,7 +6,7 @@ use crds::control::GateState;
 
 use super::script::Small;
 use super::{Done, MARGIN, Objects, Omission, Operator};
-use crate::migration::model::cluster::{Cluster, Event, Key, Object, State};
+use crate::migration::model::cluster::{Cluster, Event, Key, Mark, Object, State};
 
 impl Operator {
     /// Carries out the small steps of the way back. In the hold a failure serves clients again.
@@ -18,10 +18,13 @@ impl Operator {
             return Done::Failed;
         }
         match small {
+            // What clients have written since is in etcd's list, or a kube-apiserver answers from the
+            // CRD.
+            Small::Compare if !cluster.ours || !cluster.known[0] => return Done::Failed,
             Small::Compare => {
-                let there = cluster.etcd.objects.iter();
-                self.memory.copies = there.map(|(k, (o, _))| (*k, Some(*o))).collect();
-                self.write_differences(cluster, &cluster.server.objects);
+                cluster.tells_deletions = true;
+                self.memory.copies = cluster.etcd.objects.clone();
+                self.write_differences(cluster, &cluster.server.objects, true);
             }
             Small::BeforeCut => {
                 let jumped = self.memory.goal > 0 && self.omission != Some(Omission::Cut);
@@ -31,9 +34,14 @@ impl Operator {
                 } else {
                     &cluster.server.objects
                 };
-                self.write_differences(cluster, objects);
+                self.write_differences(cluster, objects, true);
             }
-            Small::WriteBack(key, state) => self.write_back(cluster, key, state),
+            Small::WriteBack { key, .. } | Small::Flash(key, _)
+                if !cluster.ours && self.is_conflict(cluster, key) =>
+            {
+                return Done::Failed;
+            }
+            Small::WriteBack { key, state, marks } => self.write_back(cluster, key, state, marks),
             Small::Jump => {
                 let known = cluster.server.version.max(cluster.etcd.version);
                 self.memory.goal = known + MARGIN;
@@ -57,7 +65,12 @@ impl Operator {
             }
             Small::Rest => {
                 self.flash(cluster);
-                self.write_differences(cluster, &cluster.server.objects);
+                self.write_differences(cluster, &cluster.server.objects, false);
+            }
+            Small::StillOursBack if cluster.ours => {}
+            Small::StillOursBack => {
+                cluster.set_gate(GateState::Open, None);
+                return Done::Failed;
             }
             Small::EndHold => cluster.release_gate(),
             other => unreachable!("{other:?} is no step of the way back"),
@@ -65,22 +78,22 @@ impl Operator {
         Done::Yes
     }
 
-    fn write_differences(&mut self, cluster: &Cluster, wanted: &Objects) {
+    fn write_differences(&mut self, cluster: &Cluster, wanted: &Objects, marks: bool) {
         let known = &self.memory.copies;
         let mut work = Vec::new();
         for (key, (object, _)) in wanted {
-            if known.get(key).copied().flatten() != Some(*object) {
-                work.push(Small::WriteBack(*key, Some(*object)));
+            if known.get(key).map(|(copy, _)| copy) != Some(object) {
+                work.push((*key, Some(*object)));
             }
         }
-        for (key, state) in known {
-            let gone = state.is_some() && !wanted.contains_key(key);
+        for key in known.keys() {
             // What the server does not know of was never copied, and is left.
-            if gone && cluster.marks.contains_key(key) {
-                work.push(Small::WriteBack(*key, None));
+            if !wanted.contains_key(key) && cluster.marks.contains_key(key) {
+                work.push((*key, None));
             }
         }
-        for small in work.into_iter().rev() {
+        for (key, state) in work.into_iter().rev() {
+            let small = Small::WriteBack { key, state, marks };
             self.memory.script.push_front(small);
         }
     }
@@ -89,9 +102,8 @@ impl Operator {
         let mut gone: BTreeMap<Key, Object> = BTreeMap::new();
         let behind = |event: &&Event| event.at > self.memory.goal;
         for event in cluster.server.log.iter().filter(behind) {
-            let known = self.memory.copies.get(&event.key).copied().flatten();
             if let Some(object) = event.state
-                && known.is_none()
+                && !self.memory.copies.contains_key(&event.key)
                 && cluster.server.get(event.key).is_none()
             {
                 gone.insert(event.key, object);
@@ -105,16 +117,31 @@ impl Operator {
         }
     }
 
-    fn write_back(&mut self, cluster: &mut Cluster, key: Key, state: State) {
-        if self.omission != Some(Omission::Marks) {
-            cluster.marks.insert(key, state);
+    /// Returns whether a copy has changed since it was read.
+    fn is_conflict(&self, cluster: &Cluster, key: Key) -> bool {
+        self.omission != Some(Omission::Conflict)
+            && cluster.etcd.objects.get(&key) != self.memory.copies.get(&key)
+    }
+
+    fn write_back(&mut self, cluster: &mut Cluster, key: Key, state: State, marks: bool) {
+        let marked = self.omission != Some(Omission::Marks);
+        if marked && !self.memory.copies.contains_key(&key) {
+            let (incarnation, at) = (None, 0);
+            cluster.marks.insert(key, Mark { incarnation, at });
         }
         if cluster.etcd.get(key) != state {
             cluster.etcd.write(key, state);
         }
-        self.memory.copies.insert(key, state);
-        if state.is_none() {
-            cluster.marks.remove(&key);
+        if let Some(copy) = cluster.etcd.objects.get(&key) {
+            self.memory.copies.insert(key, *copy);
+            if marked && marks {
+                cluster.marks.insert(key, Mark::of(copy.0, copy.1));
+            }
+        } else {
+            self.memory.copies.remove(&key);
+            if marks {
+                cluster.marks.remove(&key);
+            }
         }
     }
 }

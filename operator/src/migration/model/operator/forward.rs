@@ -6,7 +6,8 @@ use jiff::SignedDuration;
 use super::script::Small;
 use super::{Done, Operator, ROOM};
 use crate::migration::cluster::door::objects::Door;
-use crate::migration::model::cluster::{Cluster, Key, State};
+use crate::migration::model::cluster::{Cluster, Key, Mark, State};
+use crate::migration::plan::action::Action;
 
 /// The token of a door that is opened for a way back.
 const BACK: &str = "the way back";
@@ -24,7 +25,7 @@ impl Operator {
             Small::MirrorList => {
                 for (key, (object, at)) in cluster.etcd.objects.clone() {
                     cluster.server.objects.insert(key, (object, at));
-                    cluster.marks.insert(key, Some(object));
+                    cluster.marks.insert(key, Mark::of(object, at));
                 }
                 let position = self.memory.mirror.map_or(0, |(position, _)| position);
                 self.memory.mirror = Some((position, true));
@@ -39,8 +40,13 @@ impl Operator {
                 }
                 cluster.set_api_service(ours);
             }
-            Small::Confirm if !cluster.all_know() => return Done::NotYet,
-            Small::Confirm => {}
+            Small::Confirm(ours) if cluster.ours != ours => return Done::Failed,
+            Small::Confirm(_) if !cluster.all_know() => return Done::NotYet,
+            Small::Confirm(_) => {}
+            Small::StillOurs if cluster.ours => {}
+            Small::StillOurs => {
+                self.memory.script = self.script(Action::Undo).into();
+            }
             Small::Drain => self.drain(cluster),
             Small::Floor => {
                 let version = cluster.etcd.version;
@@ -59,6 +65,8 @@ impl Operator {
                 }
             }
             Small::CloseDoor => cluster.change_crd(Door::Closed),
+            Small::Look => self.memory.dropped = cluster.settle(),
+            Small::MarkDropped => cluster.marks.append(&mut self.memory.dropped),
             Small::Prune => {
                 if !cluster.door.is_open() {
                     return Done::Failed;
@@ -73,6 +81,8 @@ impl Operator {
 
     /// Ends the old watches; what the server lacks comes from the mirror, or from a list.
     fn drain(&mut self, cluster: &mut Cluster) {
+        cluster.in_charge = true;
+        cluster.tells_deletions = true;
         let position = self.memory.mirror.take().map(|(position, _)| position);
         if let Some(position) = position {
             import(cluster, position);
@@ -97,6 +107,7 @@ fn reset(cluster: &mut Cluster) {
     cluster.set_gate(GateState::Closed, Some(false));
     cluster.gate.opened = false;
     cluster.gate.frozen = None;
+    cluster.touched.clear();
     cluster.server.objects.clear();
     cluster.server.log.clear();
     cluster.server.horizon = cluster.etcd.horizon;
@@ -107,11 +118,7 @@ fn reset(cluster: &mut Cluster) {
 pub(super) fn import(cluster: &mut Cluster, position: u64) {
     let events: Vec<_> = cluster.etcd.log.clone();
     for event in events.into_iter().filter(|event| event.at > position) {
-        cluster.server.record(event.at, event.key, event.state);
-        cluster.marks.insert(event.key, event.state);
-        if event.state.is_none() {
-            cluster.marks.remove(&event.key);
-        }
+        take_over(cluster, event.at, event.key, event.state);
     }
 }
 
@@ -137,19 +144,32 @@ fn recover(cluster: &mut Cluster) {
     }
     lost.sort_by_key(|(at, ..)| *at);
     for (at, key, state) in lost {
-        cluster.server.record(at, key, state);
-        cluster.marks.insert(key, state);
-        if state.is_none() {
-            cluster.marks.remove(&key);
-        }
+        take_over(cluster, at, key, state);
     }
+}
+
+/// Records a change of etcd at the server, and marks the copy.
+fn take_over(cluster: &mut Cluster, at: u64, key: Key, state: State) {
+    cluster.server.record(at, key, state);
+    match state {
+        Some(object) => cluster.marks.insert(key, Mark::of(object, at)),
+        None => cluster.marks.remove(&key),
+    };
 }
 
 /// Deletes the copies in etcd that are as they were copied.
 fn prune(cluster: &mut Cluster) {
-    for (key, state) in std::mem::take(&mut cluster.marks) {
-        if cluster.etcd.get(key) == state && state.is_some() {
-            cluster.etcd.write(key, None);
+    cluster.tells_deletions = false;
+    for (key, mark) in cluster.marks.clone() {
+        match cluster.etcd.objects.get(&key) {
+            Some((object, at)) if mark != Mark::of(*object, *at) => {}
+            Some(_) => {
+                cluster.etcd.write(key, None);
+                cluster.marks.remove(&key);
+            }
+            None => {
+                cluster.marks.remove(&key);
+            }
         }
     }
 }

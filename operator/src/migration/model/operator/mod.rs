@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use self::forward::import;
 use self::script::Small;
-use super::cluster::{Cluster, Key, Object, State};
+use super::cluster::{Cluster, Key, Mark, Object};
 use crate::apiservice::Holder;
 use crate::migration::cluster::door::objects::Door;
 use crate::migration::observe::state::{MirrorStage, Notes, Observed};
@@ -46,6 +46,12 @@ pub enum Omission {
     Drain,
     /// A switch that was cut off after the drain is undone where the CRDs are wanted.
     Finish,
+    /// The look for writes past the server does not wait for the kube-apiservers.
+    Laggards,
+    /// Writes past the server that were dropped are not marked.
+    Dropped,
+    /// The way back overwrites what has passed the server by.
+    Conflict,
 }
 
 /// The result of a small step.
@@ -67,7 +73,9 @@ struct Memory {
     mirror: Option<(u64, bool)>,
     verified: bool,
     /// The copies that the way back knows to be in etcd.
-    copies: BTreeMap<Key, State>,
+    copies: Objects,
+    /// Writes past the server that were dropped, and are in etcd.
+    dropped: BTreeMap<Key, Mark>,
     /// The version that the counter has jumped to, and the objects that the server had then.
     goal: u64,
     cut: Objects,
@@ -126,6 +134,14 @@ impl Operator {
 
     fn interrupt(&mut self) {
         if self.memory.interruptible {
+            self.memory.script.clear();
+        }
+    }
+
+    /// Lets the operator hear that somebody has taken the APIService away. A way back ends there
+    /// until etcd has everything.
+    pub fn hear(&mut self, cluster: &Cluster) {
+        if !cluster.ours && self.memory.script.contains(&Small::EndHold) {
             self.memory.script.clear();
         }
     }

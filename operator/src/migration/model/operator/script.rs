@@ -15,8 +15,10 @@ pub(super) enum Small {
     MirrorList,
     Verify,
     ApiService(bool),
-    /// All kube-apiservers know where the APIService leads.
-    Confirm,
+    /// All kube-apiservers know whether the APIService leads to the server.
+    Confirm(bool),
+    /// A switch is undone where somebody has taken the APIService away.
+    StillOurs,
     Drain,
     Floor,
     Wait,
@@ -29,13 +31,23 @@ pub(super) enum Small {
     Compare,
     /// The changes since the jump have to be written.
     BeforeCut,
-    WriteBack(Key, State),
+    WriteBack {
+        key: Key,
+        state: State,
+        /// The server is told.
+        marks: bool,
+    },
     /// An object that came and went does so in etcd.
     Flash(Key, Object),
     Jump,
     Follow,
     Rest,
+    /// Clients are served again where somebody has taken the APIService away.
+    StillOursBack,
     EndHold,
+    /// Writes past the server are looked for; what is dropped is named, and marked after that.
+    Look,
+    MarkDropped,
     Prune,
 }
 
@@ -51,8 +63,9 @@ impl Operator {
                 let all = vec![
                     Small::Gate(Held, Some(false)),
                     Small::ApiService(true),
-                    Small::Confirm,
+                    Small::Confirm(true),
                     Small::Drain,
+                    Small::StillOurs,
                     Small::Floor,
                     gate(Open),
                 ];
@@ -68,7 +81,19 @@ impl Operator {
                 all
             }
             Action::Reopen => vec![gate(Open)],
-            Action::Settle => vec![Small::Gate(Open, Some(true))],
+            Action::Retake => vec![
+                Small::Floor,
+                Small::Gate(Open, Some(false)),
+                Small::ApiService(true),
+            ],
+            Action::Settle => vec![
+                Small::Confirm(true),
+                Small::OpenDoor { raised: false },
+                Small::Look,
+                Small::MarkDropped,
+                Small::Gate(Open, Some(true)),
+                Small::CloseDoor,
+            ],
             Action::CloseDoor => vec![Small::CloseDoor],
             Action::Soak => vec![Small::Wait],
             Action::Prune => vec![Small::OpenDoor { raised: false }, Small::Prune],
@@ -82,23 +107,31 @@ impl Operator {
                 gate(Held),
                 Small::Follow,
                 Small::Rest,
+                Small::StillOursBack,
                 Small::EndHold,
                 Small::ApiService(false),
-                Small::Confirm,
+                Small::Confirm(false),
                 gate(Closed),
             ],
-            Action::Release => vec![Small::ApiService(false), Small::Confirm, gate(Closed)],
-            Action::Register | Action::Retake | Action::Refresh | Action::ImportDatabase => {
+            Action::Release => vec![
+                Small::ApiService(false),
+                Small::Confirm(false),
+                gate(Closed),
+            ],
+            Action::Register | Action::Refresh | Action::ImportDatabase => {
                 unreachable!("nobody in the model brings {action:?} about")
             }
         };
         let omitted = |small: &Small| match self.omission {
-            Some(Omission::Confirm) => *small == Small::Confirm,
+            Some(Omission::Confirm) => *small == Small::Confirm(true),
             Some(Omission::Jump) => *small == Small::Jump,
             Some(Omission::Floor) => *small == Small::Floor,
             Some(Omission::Drain) => *small == Small::Drain,
             Some(Omission::Hold) => matches!(action, Action::Back) && *small == gate(Held),
-            Some(Omission::Marks | Omission::Cut | Omission::Finish) | None => false,
+            Some(Omission::Laggards) => action == Action::Settle && *small == Small::Confirm(true),
+            Some(Omission::Dropped) => *small == Small::MarkDropped,
+            Some(Omission::Marks | Omission::Cut | Omission::Finish | Omission::Conflict)
+            | None => false,
         };
         script.retain(|small| !omitted(small));
         script

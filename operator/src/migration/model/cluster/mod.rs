@@ -1,10 +1,15 @@
 //! The cluster of the model: etcd with the CRD, our server, the kube-apiservers between them and
 //! clients, and the answers that clients got.
 
-use std::collections::BTreeMap;
+mod strays;
+mod watchers;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use crds::control::GateState;
 
+pub use self::strays::Mark;
+use self::watchers::{Source, Watcher};
 use crate::migration::cluster::door::objects::Door;
 
 /// Name of an object.
@@ -12,11 +17,11 @@ pub type Key = u8;
 /// The number of kube-apiservers.
 pub const APISERVERS: usize = 2;
 
-/// An object and its content: the incarnation under its name, and the number of updates.
+/// An object and its content: the incarnation under its name, and the write that it is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
     pub incarnation: u32,
-    pub updates: u32,
+    pub write: u32,
 }
 
 /// A state of one key; `None` when it is deleted.
@@ -81,48 +86,32 @@ pub struct Gate {
     pub frozen: Option<u64>,
 }
 
-/// The origin of the events of an open watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    Etcd,
-    Server,
-}
-
-/// A client that watches, and comes back at once when its watch is cut by the other side.
+/// Everything outside the operator.
 #[derive(Clone, Debug)]
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is a question of its own"
 )]
-pub struct Watcher {
-    via: usize,
-    bookmarks: bool,
-    source: Option<Source>,
-    /// True when its own connection is broken, and it has not come back yet.
-    away: bool,
-    /// True when it has come along with the way back that is under way.
-    along: bool,
-    /// True when it may be told 410 once: it takes no bookmarks, or was away when others were told
-    /// more.
-    excused: bool,
-    /// True when it was away: of what was held it is told the last state only, and that perhaps
-    /// again.
-    repeats: bool,
-    position: u64,
-    /// The number of changes of each key that it has seen.
-    seen: BTreeMap<Key, usize>,
-    /// The number of times that it was told 410 without an excuse.
-    pub expired: u32,
-}
-
-/// Everything outside the operator.
-#[derive(Clone, Debug)]
 pub struct Cluster {
     pub etcd: Store,
     pub server: Store,
     pub gate: Gate,
     /// Copies in etcd that the server knows of.
-    pub marks: BTreeMap<Key, State>,
+    pub marks: BTreeMap<Key, Mark>,
+    /// Keys that clients have written at the server.
+    pub touched: BTreeSet<Key>,
+    /// True from the end of the mirrors on until etcd has everything: what etcd takes meanwhile
+    /// passes the server by.
+    pub in_charge: bool,
+    /// The last of the writes to each key that have passed the server by, and of which nothing is
+    /// known yet.
+    pub strays: BTreeMap<Key, State>,
+    /// A flaw that was noticed between two moves.
+    flaw: Option<Flaw>,
+    /// True once the APIService was deleted by hand: clients have met old states since.
+    pub taken: bool,
+    /// True while a copy that is gone from etcd was deleted there by a client.
+    pub tells_deletions: bool,
     pub door: Door,
     /// True when the APIService leads to our server.
     pub ours: bool,
@@ -130,12 +119,13 @@ pub struct Cluster {
     pub known: [bool; APISERVERS + 1],
     /// Every acknowledged change of each key.
     pub history: BTreeMap<Key, Vec<State>>,
-    pub watchers: Vec<Watcher>,
+    watchers: Vec<Watcher>,
     /// True when the server was brought up to etcd without a mirror: of several changes one event
     /// is left, and none of an object that came and went. A client that was connected has seen
     /// those from etcd; one that was away just then never hears of it.
     pub merged: bool,
     incarnations: u32,
+    writes: u32,
 }
 
 /// An operation of a client.
@@ -152,18 +142,6 @@ pub type Flaw = String;
 impl Cluster {
     /// Returns a cluster whose CRD serves, with two watchers at each kube-apiserver.
     pub fn new() -> Self {
-        let watcher = |n| Watcher {
-            via: n % APISERVERS,
-            bookmarks: n < APISERVERS,
-            source: None,
-            away: false,
-            along: false,
-            excused: n >= APISERVERS,
-            repeats: false,
-            position: 0,
-            seen: BTreeMap::new(),
-            expired: 0,
-        };
         Self {
             etcd: Store::default(),
             server: Store::default(),
@@ -175,13 +153,20 @@ impl Cluster {
                 frozen: None,
             },
             marks: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            in_charge: false,
+            strays: BTreeMap::new(),
+            flaw: None,
+            taken: false,
+            tells_deletions: true,
             door: Door::Closed,
             ours: false,
             known: [false; APISERVERS + 1],
             history: BTreeMap::new(),
-            watchers: (0..2 * APISERVERS).map(watcher).collect(),
+            watchers: (0..2 * APISERVERS).map(Watcher::new).collect(),
             merged: false,
             incarnations: 0,
+            writes: 0,
         }
     }
 
@@ -202,177 +187,43 @@ impl Cluster {
         if to_server && !self.serves() {
             return Ok(());
         }
+        if !to_server && self.in_charge {
+            return self.write_past(key, op);
+        }
         let truth = self.truth(key);
-        let store = if to_server {
-            &mut self.server
-        } else {
-            &mut self.etcd
-        };
+        let store = if to_server { &self.server } else { &self.etcd };
         if store.get(key) != truth {
             let found = store.get(key);
             return Err(format!("a client meets {found:?} of {key}, not {truth:?}"));
         }
-        let state = match (op, truth) {
-            (Op::Create, None) => {
-                self.incarnations += 1;
-                Some(Object {
-                    incarnation: self.incarnations,
-                    updates: 0,
-                })
-            }
-            (Op::Update, Some(object)) => Some(Object {
-                updates: object.updates + 1,
-                ..object
-            }),
-            (Op::Delete, Some(_)) => None,
-            _ => return Ok(()),
+        let Some(state) = self.next(op, truth) else {
+            return Ok(());
         };
-        store.write(key, state);
+        if to_server {
+            self.server.write(key, state);
+            self.touched.insert(key);
+        } else {
+            self.etcd.write(key, state);
+        }
         self.history.entry(key).or_default().push(state);
         Ok(())
     }
 
-    /// Delivers to every watcher what there is; each comes back where it was cut.
-    pub fn pump(&mut self) -> Result<(), Flaw> {
-        for n in 0..self.watchers.len() {
-            self.connect(n);
-            self.deliver(n)?;
-        }
-        Ok(())
-    }
-
-    fn connect(&mut self, n: usize) {
-        let watcher = &self.watchers[n];
-        if watcher.away || watcher.source.is_some() {
-            return;
-        }
-        let source = if self.known[watcher.via] {
-            let past = self.gate.state == GateState::Held && self.gate.frozen.is_some();
-            if !self.serves() && !past {
-                return;
+    /// Returns the state that an operation makes of this one; nothing where it is refused.
+    fn next(&mut self, op: Op, state: State) -> Option<State> {
+        self.writes += 1;
+        let write = self.writes;
+        match (op, state) {
+            (Op::Create, None) => {
+                self.incarnations += 1;
+                Some(Some(Object {
+                    incarnation: self.incarnations,
+                    write,
+                }))
             }
-            Source::Server
-        } else {
-            Source::Etcd
-        };
-        let store = self.store(source);
-        if watcher.position > store.version {
-            // It waits for that version.
-            return;
-        }
-        let expired = watcher.position < store.horizon;
-        self.watchers[n].source = Some(source);
-        if expired {
-            self.expire(n, source);
-        }
-    }
-
-    /// Tells a watcher 410, which then lists.
-    fn expire(&mut self, n: usize, source: Source) {
-        let version = self.store(source).version;
-        let all = self
-            .history
-            .iter()
-            .map(|(key, states)| (*key, states.len()));
-        let seen = all.collect();
-        let watcher = &mut self.watchers[n];
-        watcher.expired += u32::from(!watcher.excused);
-        watcher.excused = !watcher.bookmarks;
-        watcher.repeats = false;
-        watcher.position = version;
-        watcher.seen = seen;
-    }
-
-    /// Breaks the connection of a watcher.
-    pub fn leave(&mut self, n: usize) {
-        let watcher = &mut self.watchers[n];
-        watcher.source = None;
-        watcher.away = true;
-        watcher.repeats = true;
-        watcher.excused |= !watcher.along;
-    }
-
-    /// Notes the watchers that come along when requests are held on the way back: those that are
-    /// connected now may leave and come back unnoticed.
-    fn watchers_come_along(&mut self) {
-        for watcher in &mut self.watchers {
-            watcher.along = watcher.bookmarks && watcher.source == Some(Source::Server);
-        }
-    }
-
-    /// Lets a watcher come back.
-    pub fn come_back(&mut self, n: usize) {
-        self.watchers[n].away = false;
-    }
-
-    /// Excuses the watchers that are away: from now on they are told new things, and too many.
-    fn excuse_the_absent(&mut self) {
-        for watcher in &mut self.watchers {
-            watcher.along = false;
-            watcher.excused |= watcher.away;
-        }
-    }
-
-    fn store(&self, source: Source) -> &Store {
-        match source {
-            Source::Etcd => &self.etcd,
-            Source::Server => &self.server,
-        }
-    }
-
-    fn deliver(&mut self, n: usize) -> Result<(), Flaw> {
-        let Some(source) = self.watchers[n].source else {
-            return Ok(());
-        };
-        let events = self.store(source).since(self.watchers[n].position);
-        for event in events {
-            let states = self.history.get(&event.key).map_or(&[][..], Vec::as_slice);
-            let watcher = &mut self.watchers[n];
-            let seen = watcher.seen.entry(event.key).or_default();
-            let next = states[*seen..].iter().position(|s| *s == event.state);
-            let last = seen.checked_sub(1).map(|last| states[last]);
-            match next {
-                Some(0) => *seen += 1,
-                _ if watcher.repeats && last == Some(event.state) => {}
-                // What came and went is shown to come and go once more.
-                _ if watcher.repeats
-                    && last == Some(None)
-                    && states[..*seen].contains(&event.state) => {}
-                Some(skipped) if self.merged || watcher.repeats => *seen += skipped + 1,
-                _ => {
-                    return Err(format!(
-                        "watcher {n} at {source:?} is told {event:?}; it has seen {seen} of {states:?}"
-                    ));
-                }
-            }
-            watcher.position = event.at;
-        }
-        Ok(())
-    }
-
-    /// Sends a bookmark to every watch on `source`.
-    fn bookmark(&mut self, source: Source, version: u64) {
-        let there = |w: &&mut Watcher| w.bookmarks && w.source == Some(source);
-        for watcher in self.watchers.iter_mut().filter(there) {
-            watcher.position = watcher.position.max(version);
-        }
-    }
-
-    /// Ends the watches on our server: with a bookmark, and with 410 for those that take none.
-    fn end_watches(&mut self, last: u64) {
-        self.bookmark(Source::Server, last);
-        for n in 0..self.watchers.len() {
-            let watcher = &self.watchers[n];
-            if !watcher.bookmarks && watcher.source == Some(Source::Server) {
-                self.expire(n, Source::Etcd);
-            }
-        }
-    }
-
-    fn cut(&mut self, source: Source) {
-        let there = |w: &&mut Watcher| w.source == Some(source);
-        for watcher in self.watchers.iter_mut().filter(there) {
-            watcher.source = None;
+            (Op::Update, Some(object)) => Some(Some(Object { write, ..object })),
+            (Op::Delete, Some(_)) => Some(None),
+            _ => None,
         }
     }
 
@@ -415,6 +266,7 @@ impl Cluster {
                 self.end_watches(last);
             }
             self.cut(Source::Server);
+            self.put_etcd_in_charge();
         }
         self.gate.state = state;
         self.gate.settled = settled.unwrap_or(self.gate.settled);
@@ -427,11 +279,15 @@ impl Cluster {
     /// revision.
     pub fn release_gate(&mut self) {
         self.gate.released = true;
+        self.put_etcd_in_charge();
         self.gate.frozen = self.gate.frozen.max(Some(self.etcd.version));
     }
 
     /// Changes the APIService; each kube-apiserver notices in its own time.
     pub fn set_api_service(&mut self, ours: bool) {
+        if !ours && !self.gate.opened {
+            self.put_etcd_in_charge();
+        }
         self.ours = ours;
     }
 
@@ -458,6 +314,9 @@ impl Cluster {
         } else {
             (&self.etcd, "etcd")
         };
+        if let Some((key, stray)) = self.strays.first_key_value() {
+            return Err(format!("nobody tells of {stray:?} of {key}"));
+        }
         let keys = self.history.keys().chain(store.objects.keys());
         for key in keys {
             if store.get(*key) != self.truth(*key) {
@@ -468,22 +327,6 @@ impl Cluster {
                 ));
             }
         }
-        for (n, watcher) in self.watchers.iter().enumerate() {
-            if watcher.expired > 0 && !disturbed {
-                return Err(format!("watcher {n} was told 410"));
-            }
-            if self.merged && watcher.repeats {
-                continue;
-            }
-            for (key, states) in &self.history {
-                let seen = watcher.seen.get(key).copied().unwrap_or_default();
-                if seen != states.len() {
-                    return Err(format!(
-                        "watcher {n} has seen {seen} of {states:?} of {key}"
-                    ));
-                }
-            }
-        }
-        Ok(())
+        self.watchers_at_rest(disturbed)
     }
 }
