@@ -115,8 +115,9 @@ postgres_tools() {
 # The shared libraries that the programs ask for, and those that they ask for.
 postgres_libraries() {
 	local root=$1 path
+	# ldd fails for the scripts among them.
 	find "$root/usr/bin" "$root/usr/lib" -type f \( -perm -u+x -o -name '*.so*' \) -print0 |
-		xargs -0 ldd 2>/dev/null | grep -oE '/[^ ]+\.so[^ ]*' | sort -u | while read -r path; do
+		{ xargs -0 ldd 2>/dev/null || true; } | grep -oE '/[^ ]+\.so[^ ]*' | sort -u | while read -r path; do
 		case $path in
 		"$root"/*) continue ;;
 		/lib*) path=/usr$path ;;
