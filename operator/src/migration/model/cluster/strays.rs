@@ -22,7 +22,7 @@ impl Mark {
 
     /// Returns whether it is of this state in etcd.
     pub fn knows(self, (object, at): (Object, u64)) -> bool {
-        self.incarnation.is_none() || self == Self::of(object, at)
+        self == Self::of(object, at)
     }
 }
 
@@ -34,7 +34,12 @@ impl Cluster {
         }
         if let Some(state) = self.next(op, self.etcd.get(key)) {
             self.etcd.write(key, state);
-            self.strays.insert(key, state);
+            if state.is_some() || self.marks.contains_key(&key) {
+                self.strays.insert(key, state);
+            } else {
+                // It came and went, and was no copy.
+                self.strays.remove(&key);
+            }
         }
         Ok(())
     }
@@ -54,10 +59,13 @@ impl Cluster {
             let etcd = self.etcd.objects.get(&key).copied();
             let mark = self.marks.get(&key).copied();
             let server = self.server.objects.get(&key).copied();
-            let of_server = server.map(|(object, at)| Mark::of(object, at));
+            let imported = server.filter(|_| !self.touched.contains(&key));
+            let of_server = imported.map(|(object, at)| Mark::of(object, at));
             match etcd {
-                Some(etcd) if [mark, of_server].iter().flatten().all(|m| !m.knows(etcd)) => {
-                    if self.gives_way(key, etcd.0, mark) {
+                Some(etcd) if mark.or(of_server).is_none_or(|mark| !mark.knows(etcd)) => {
+                    if self.server.get(key) == Some(etcd.0) {
+                        self.marks.insert(key, Mark::of(etcd.0, etcd.1));
+                    } else if self.gives_way(key, etcd.0, mark) {
                         dropped.insert(key, Mark::of(etcd.0, etcd.1));
                     } else {
                         self.import_stray(key, Some(etcd.0));
@@ -72,10 +80,13 @@ impl Cluster {
                     self.import_stray(key, None);
                     self.marks.remove(&key);
                 }
-                _ => {}
+                _ => continue,
             }
+            self.strays.remove(&key);
         }
-        self.strays.clear();
+        // Of an object that is not there any more, nobody misses anything.
+        self.strays.retain(|_, state| state.is_some());
+        self.look_for_untold();
         dropped
     }
 
@@ -87,9 +98,10 @@ impl Cluster {
 
     /// Returns whether an unknown state in etcd gives way to what the server has made of the object.
     fn gives_way(&self, key: Key, etcd: Object, mark: Option<Mark>) -> bool {
-        let of_mark = mark.and_then(|mark| mark.incarnation);
-        let deleted = self.server.get(key).is_none() && of_mark == Some(etcd.incarnation);
-        deleted || self.touched.contains(&key)
+        let is_of_it = |mark: Mark| mark.incarnation.is_none_or(|of| of == etcd.incarnation);
+        let announced = mark.is_some_and(|mark| mark.incarnation.is_none());
+        let deleted = self.server.get(key).is_none() && mark.is_some_and(is_of_it);
+        announced || deleted || self.touched.contains(&key)
     }
 
     /// Writes at the server what has passed it by.
@@ -104,6 +116,13 @@ impl Cluster {
         self.look_for_overwritten();
         for (key, state) in std::mem::take(&mut self.strays) {
             self.history.entry(key).or_default().push(state);
+        }
+    }
+
+    /// Looks for writes past the server that are neither taken over nor named.
+    fn look_for_untold(&mut self) {
+        if let Some((key, stray)) = self.strays.first_key_value() {
+            self.flaw = Some(format!("nobody tells of {stray:?} of {key}"));
         }
     }
 

@@ -36,9 +36,18 @@ impl Operator {
                 };
                 self.write_differences(cluster, objects, true);
             }
+            Small::Announce(key) if self.omission != Some(Omission::Marks) => {
+                let (incarnation, at) = (None, 0);
+                cluster.marks.insert(key, Mark { incarnation, at });
+            }
+            Small::Announce(_) => {}
             Small::WriteBack { key, .. } | Small::Flash(key, _)
                 if !cluster.ours && self.is_conflict(cluster, key) =>
             {
+                // What was announced is not made.
+                if !self.memory.copies.contains_key(&key) {
+                    cluster.marks.remove(&key);
+                }
                 return Done::Failed;
             }
             Small::WriteBack { key, state, marks } => self.write_back(cluster, key, state, marks),
@@ -67,8 +76,8 @@ impl Operator {
                 self.flash(cluster);
                 self.write_differences(cluster, &cluster.server.objects, false);
             }
-            Small::StillOursBack if cluster.ours => {}
-            Small::StillOursBack => {
+            Small::ReopenUnlessOurs if cluster.ours => {}
+            Small::ReopenUnlessOurs => {
                 cluster.set_gate(GateState::Open, None);
                 return Done::Failed;
             }
@@ -95,6 +104,9 @@ impl Operator {
         for (key, state) in work.into_iter().rev() {
             let small = Small::WriteBack { key, state, marks };
             self.memory.script.push_front(small);
+            if !known.contains_key(&key) {
+                self.memory.script.push_front(Small::Announce(key));
+            }
         }
     }
 
@@ -111,9 +123,10 @@ impl Operator {
         }
         let flashes = gone
             .into_iter()
-            .map(|(key, object)| Small::Flash(key, object));
-        for flash in flashes {
+            .map(|(key, object)| (key, Small::Flash(key, object)));
+        for (key, flash) in flashes {
             self.memory.script.push_front(flash);
+            self.memory.script.push_front(Small::Announce(key));
         }
     }
 
@@ -124,17 +137,13 @@ impl Operator {
     }
 
     fn write_back(&mut self, cluster: &mut Cluster, key: Key, state: State, marks: bool) {
-        let marked = self.omission != Some(Omission::Marks);
-        if marked && !self.memory.copies.contains_key(&key) {
-            let (incarnation, at) = (None, 0);
-            cluster.marks.insert(key, Mark { incarnation, at });
-        }
+        let marks = marks && self.omission != Some(Omission::Marks);
         if cluster.etcd.get(key) != state {
             cluster.etcd.write(key, state);
         }
         if let Some(copy) = cluster.etcd.objects.get(&key) {
             self.memory.copies.insert(key, *copy);
-            if marked && marks {
+            if marks {
                 cluster.marks.insert(key, Mark::of(copy.0, copy.1));
             }
         } else {

@@ -43,13 +43,13 @@ impl Operator {
             Small::Confirm(ours) if cluster.ours != ours => return Done::Failed,
             Small::Confirm(_) if !cluster.all_know() => return Done::NotYet,
             Small::Confirm(_) => {}
-            Small::StillOurs if cluster.ours => {}
-            Small::StillOurs => {
+            Small::UndoUnlessOurs if cluster.ours => {}
+            Small::UndoUnlessOurs => {
                 self.memory.script = self.script(Action::Undo).into();
             }
             Small::Drain => self.drain(cluster),
-            Small::Floor => {
-                let version = cluster.etcd.version;
+            Small::Floor(margin) => {
+                let version = cluster.etcd.version + margin;
                 cluster.raise_counter(version);
             }
             Small::Wait => self.now += SignedDuration::from_secs(10),

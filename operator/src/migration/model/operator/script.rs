@@ -2,7 +2,7 @@
 
 use crds::control::GateState;
 
-use super::{Omission, Operator};
+use super::{Omission, Operator, RETAKE_MARGIN};
 use crate::migration::model::cluster::{Key, Object, State};
 use crate::migration::plan::action::{Action, SwitchFrom};
 
@@ -18,9 +18,10 @@ pub(super) enum Small {
     /// All kube-apiservers know whether the APIService leads to the server.
     Confirm(bool),
     /// A switch is undone where somebody has taken the APIService away.
-    StillOurs,
+    UndoUnlessOurs,
     Drain,
-    Floor,
+    /// The counter is raised above etcd's revision, by so much.
+    Floor(u64),
     Wait,
     /// The CRD is changed; before the way back etcd's revision is raised above our counter.
     OpenDoor {
@@ -31,6 +32,8 @@ pub(super) enum Small {
     Compare,
     /// The changes since the jump have to be written.
     BeforeCut,
+    /// The server is told that a copy is about to be made.
+    Announce(Key),
     WriteBack {
         key: Key,
         state: State,
@@ -43,7 +46,7 @@ pub(super) enum Small {
     Follow,
     Rest,
     /// Clients are served again where somebody has taken the APIService away.
-    StillOursBack,
+    ReopenUnlessOurs,
     EndHold,
     /// Writes past the server are looked for; what is dropped is named, and marked after that.
     Look,
@@ -65,8 +68,8 @@ impl Operator {
                     Small::ApiService(true),
                     Small::Confirm(true),
                     Small::Drain,
-                    Small::StillOurs,
-                    Small::Floor,
+                    Small::UndoUnlessOurs,
+                    Small::Floor(0),
                     gate(Open),
                 ];
                 let skipped = match from {
@@ -82,7 +85,7 @@ impl Operator {
             }
             Action::Reopen => vec![gate(Open)],
             Action::Retake => vec![
-                Small::Floor,
+                Small::Floor(RETAKE_MARGIN),
                 Small::Gate(Open, Some(false)),
                 Small::ApiService(true),
             ],
@@ -107,7 +110,7 @@ impl Operator {
                 gate(Held),
                 Small::Follow,
                 Small::Rest,
-                Small::StillOursBack,
+                Small::ReopenUnlessOurs,
                 Small::EndHold,
                 Small::ApiService(false),
                 Small::Confirm(false),
@@ -125,7 +128,7 @@ impl Operator {
         let omitted = |small: &Small| match self.omission {
             Some(Omission::Confirm) => *small == Small::Confirm(true),
             Some(Omission::Jump) => *small == Small::Jump,
-            Some(Omission::Floor) => *small == Small::Floor,
+            Some(Omission::Floor) => matches!(small, Small::Floor(_)),
             Some(Omission::Drain) => *small == Small::Drain,
             Some(Omission::Hold) => matches!(action, Action::Back) && *small == gate(Held),
             Some(Omission::Laggards) => action == Action::Settle && *small == Small::Confirm(true),

@@ -249,6 +249,10 @@ pub const NAMED: usize = 10;
 pub struct Missed {
     /// Objects in etcd with a uid or version that was never imported.
     pub written: Vec<Identity>,
+    /// Those of them which the way back was about to make: it has, or a client.
+    pub announced: HashSet<Key>,
+    /// Those of them which are later states of copies: of the way back, or of a client.
+    pub rewritten: HashSet<Key>,
     /// Copies that are gone from etcd and untouched by us: deleted there unseen.
     pub deleted: Vec<Identity>,
     /// Copies that are gone from etcd, but changed by us since: they stay.
@@ -281,11 +285,17 @@ impl Search {
         self.written.insert(one.key, (one.uid.into(), one.version));
     }
 
-    /// Takes the mark of a copy.
+    /// Takes the mark of a copy. That of one which the way back was about to make has no uid.
     pub fn mark(&mut self, key: Key, mark: &Side) {
         match self.written.get(&key) {
+            Some(_) if mark.uid.is_empty() => {
+                self.missed.announced.insert(key);
+            }
             Some(etcd) if knows(mark, etcd) => {
                 self.written.remove(&key);
+            }
+            Some((uid, _)) if *uid == mark.uid => {
+                self.missed.rewritten.insert(key);
             }
             Some(_) => {}
             None if mark.uid.is_empty() => {}
@@ -297,11 +307,10 @@ impl Search {
 
     /// Takes an object of the server.
     pub fn object(&mut self, key: Key, object: &Side) {
-        if self
-            .written
-            .get(&key)
-            .is_some_and(|etcd| knows(object, etcd))
-        {
+        // The version of what was written here is no revision of etcd, though it may be the same number.
+        let of_etcd = object.as_imported && !self.missed.rewritten.contains(&key);
+        let etcd = self.written.get(&key).filter(|_| of_etcd);
+        if etcd.is_some_and(|etcd| knows(object, etcd)) {
             self.written.remove(&key);
         }
         if self.gone.remove(&key) {
@@ -338,10 +347,9 @@ impl Search {
     }
 }
 
-/// Returns whether a mark or an object is of this state in etcd. The mark of a copy that the way
-/// back was about to make has no uid.
+/// Returns whether a mark or an object is of this state in etcd.
 fn knows(side: &Side, (uid, version): &(Box<str>, u64)) -> bool {
-    side.uid.is_empty() || side.uid == *uid && side.version == *version
+    side.uid == *uid && side.version == *version
 }
 
 /// Returns the result of a comparison with a whole digest.

@@ -172,6 +172,9 @@ fn missed_writes_and_deletions_are_told_from_our_own_history() {
         identity("deleted by us", "c", 3),
         identity("unseen update", "d", 9),
         identity("unseen create", "e", 10),
+        identity("announced", "z", 11),
+        identity("changed on both sides, with one number", "j", 12),
+        identity("imported, mark forgotten", "k", 13),
     ];
     let imported = snapshot(&[
         ("seen", side("a", 1, "")),
@@ -181,6 +184,9 @@ fn missed_writes_and_deletions_are_told_from_our_own_history() {
         ("unseen delete", side("f", 5, "")),
         ("deleted on both sides", side("h", 6, "")),
         ("deleted there, changed by us", side("i", 7, "")),
+        ("changed on both sides, with one number", side("j", 8, "")),
+        ("announced", side("", 0, "")),
+        ("announced and not made", side("", 0, "")),
     ]);
     let mut ours = side("b", 50, "");
     ours.as_imported = false;
@@ -188,7 +194,11 @@ fn missed_writes_and_deletions_are_told_from_our_own_history() {
     changed.as_imported = false;
     let mut created = side("g", 51, "");
     created.as_imported = false;
+    let mut same_number = side("j", 12, "");
+    same_number.as_imported = false;
     let objects = snapshot(&[
+        ("changed on both sides, with one number", same_number),
+        ("imported, mark forgotten", side("k", 13, "")),
         ("seen", side("a", 1, "")),
         ("changed by us", ours),
         ("unseen update", side("d", 4, "")),
@@ -209,7 +219,18 @@ fn missed_writes_and_deletions_are_told_from_our_own_history() {
     }
     let missed = search.end();
     let names = |all: &[Identity]| all.iter().map(|i| i.key.name.clone()).collect::<Vec<_>>();
-    assert_eq!(names(&missed.written), ["unseen create", "unseen update"]);
+    assert_eq!(
+        names(&missed.written),
+        [
+            "announced",
+            "changed on both sides, with one number",
+            "unseen create",
+            "unseen update"
+        ]
+    );
+    assert_eq!(missed.announced, HashSet::from([key("announced")]));
+    let rewritten = ["changed on both sides, with one number", "unseen update"];
+    assert_eq!(missed.rewritten, HashSet::from(rewritten.map(key)));
     assert_eq!(
         names(&missed.deleted),
         ["unseen delete"],

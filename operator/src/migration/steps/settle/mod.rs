@@ -12,6 +12,7 @@ use crds::v1alpha1::reasons;
 use crds::v1alpha1::status::MigrationPhase;
 use jiff::Timestamp;
 use kube::runtime::events::EventType;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::confirm::{ConfirmError, confirm};
@@ -19,6 +20,7 @@ use super::diff::{self, Missed, NAMED, Search};
 use super::import;
 use super::mirror::batch::Entry;
 use super::sender::Sender;
+use super::writeback::is_copy;
 use crate::migration::cluster::control::retry;
 use crate::migration::cluster::door;
 use crate::migration::cluster::door::objects::VERSION;
@@ -28,7 +30,7 @@ use crate::migration::cluster::wire::{Wire, WireError, collection, object};
 use crate::migration::cluster::{marks, operations};
 use crate::migration::context::Cx;
 use crate::migration::observe::origin::{self, OriginError};
-use crate::migration::observe::state::{Observed, Resource};
+use crate::migration::observe::state::{Crd, Observed, Resource};
 use crate::migration::plan::due;
 use crate::migration::plan::step::StepName;
 use crate::migration::report::journal;
@@ -175,8 +177,8 @@ pub async fn run(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(), S
         door::open_beside(cx, o, &endpoints).await?;
         let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
         let (begun, clock) = (Timestamp::now(), Instant::now());
-        for (resource, _) in o.crds().filter(|(r, _)| !r.stored.status.settled) {
-            one(cx, resource, wire, reported).await?;
+        for of in o.crds().filter(|(r, _)| !r.stored.status.settled) {
+            one(cx, of, wire, reported).await?;
         }
         reported.next = next(due::drained(o, &cx.target), begun, clock.elapsed());
         if reported.next.is_some() {
@@ -217,7 +219,7 @@ pub async fn again(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(),
 
 async fn one(
     cx: &Cx,
-    resource: &Resource,
+    (resource, crd): (&Resource, &Crd),
     wire: &Wire,
     reported: &mut Reported,
 ) -> Result<(), SettleError> {
@@ -237,7 +239,7 @@ async fn one(
     if missed.is_empty() {
         return Ok(());
     }
-    let dropped = import(cx, resource, wire, &missed).await?;
+    let dropped = import(cx, (resource, crd), wire, &mut missed).await?;
     reported.note(name, &missed, &dropped);
     Ok(())
 }
@@ -282,32 +284,37 @@ pub async fn identities(
     Ok(())
 }
 
-/// Takes over what was missed; returns the keys that gave way to the server's own writes.
+/// Takes over what was missed; returns the keys that gave way to the server's own writes. Copies of
+/// what the server has are marked, and nothing that was missed.
 async fn import(
     cx: &Cx,
-    resource: &Resource,
+    (resource, crd): (&Resource, &Crd),
     wire: &Wire,
-    missed: &Missed,
+    missed: &mut Missed,
 ) -> Result<Vec<Key>, WireError> {
     let mut sender = Sender::new(cx, resource, ImportMode::Straggler, STRAGGLERS_A_BATCH);
-    for one in &missed.written {
-        let (namespace, name) = (&one.key.namespace, &one.key.name);
-        let path = object(
-            &cx.target.group,
-            VERSION,
-            resource.plural(),
-            namespace,
-            name,
-        );
-        match retry(PATIENCE, || wire.get(&path)).await {
-            Ok(reply) => {
-                let written = Entry::Event(ImportType::Modified, reply.json()?);
-                sender.push(written).await?;
-            }
-            Err(e) if e.code() == Some(404) => {}
-            Err(e) => return Err(e),
+    let (mut copies, mut dropped) = (Vec::new(), Vec::new());
+    for one in std::mem::take(&mut missed.written) {
+        let Some(etcd) = found(wire, &path_of(cx, resource, VERSION, &one.key)).await? else {
+            continue;
+        };
+        let key = &one.key;
+        let may_be_ours = missed.announced.contains(key) || missed.rewritten.contains(key);
+        if may_be_ours && is_copy_of_ours(cx, (resource, crd), key, &etcd).await? {
+            copies.push(one);
+            continue;
         }
+        if missed.announced.contains(&one.key) {
+            // The server may have deleted what the way back made: it must not return.
+            dropped.push(one.key.clone());
+        } else {
+            sender
+                .push(Entry::Event(ImportType::Modified, etcd))
+                .await?;
+        }
+        missed.written.push(one);
     }
+    marks::note(cx, resource, copies.into_iter()).await?;
     for one in &missed.deleted {
         let object = operations::metadata_only(cx, resource, VERSION, one);
         sender
@@ -319,7 +326,10 @@ async fn import(
         name: c.name,
     });
     let kept = missed.kept.iter().map(|one| one.key.clone());
-    let dropped: Vec<Key> = kept_out.chain(kept).collect();
+    dropped.extend(kept_out.chain(kept));
+    if missed.is_empty() {
+        return Ok(dropped);
+    }
     announce(cx, resource, missed, dropped.len());
     let named: Vec<String> = dropped
         .iter()
@@ -330,6 +340,37 @@ async fn import(
     cx.journal
         .note(|report| report.settle(found as u64, &named));
     Ok(dropped)
+}
+
+/// Returns an object; nothing where it is gone.
+async fn found(wire: &Wire, path: &str) -> Result<Option<Value>, WireError> {
+    match retry(PATIENCE, || wire.get(path)).await {
+        Ok(reply) => reply.json().map(Some),
+        Err(e) if e.code() == Some(404) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Returns whether an object in etcd has what the server says of it: the way back wrote it, and died
+/// before it could tell.
+async fn is_copy_of_ours(
+    cx: &Cx,
+    (resource, crd): (&Resource, &Crd),
+    key: &Key,
+    etcd: &Value,
+) -> Result<bool, WireError> {
+    let version = crd.read_version().unwrap_or_default();
+    let path = path_of(cx, resource, version, key);
+    match retry(PATIENCE, || cx.wire.get(&path)).await {
+        Ok(reply) => Ok(reply.is_ours() && is_copy(etcd, &reply.json()?)),
+        Err(e) if e.code() == Some(404) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+fn path_of(cx: &Cx, resource: &Resource, version: &str, key: &Key) -> String {
+    let (group, plural) = (&cx.target.group, resource.plural());
+    object(group, version, plural, &key.namespace, &key.name)
 }
 
 /// Names the objects whose writes to etcd give way to the server's own, in status and event.

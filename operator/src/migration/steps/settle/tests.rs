@@ -4,10 +4,11 @@ use crds::v1alpha1::spec::ApiOwner;
 use serde_json::json;
 
 use super::*;
+use crate::migration::cluster::wire::SERVER_HEADER;
 use crate::migration::context::fixtures::context;
 use crate::migration::plan::target::GroupTarget;
 use crate::migration::plan::tests as states;
-use crate::testing::pair;
+use crate::testing::{Server, pair};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
@@ -79,6 +80,7 @@ fn what_gave_way_and_is_found_again_is_told_once() {
         written: vec![identity("taken over", 1), identity("dropped", 2)],
         deleted: vec![identity("gone", 3)],
         kept: vec![identity("kept", 4)],
+        ..Missed::default()
     };
     let mut reported = Reported::default();
     reported.begin(Some(at(0)));
@@ -158,4 +160,66 @@ async fn large_late_writes_go_in_several_requests() {
     // Without its clients, the server waits for no further request.
     drop((cx, client));
     assert_eq!(answering.await.unwrap(), [1, 3]);
+}
+
+/// Answers until the client is gone; returns what was imported: mode and name. The server has every
+/// object as it was written back, but for those that are called otherwise.
+async fn imported(mut server: Server) -> Vec<(String, String)> {
+    let mut imported = Vec::new();
+    while let Some(request) = server.next_if_any().await {
+        let path = request.path.split('?').next().unwrap().to_owned();
+        let name = path.rsplit('/').next().unwrap().to_owned();
+        let report = |message: &str| json!({"metadata": {"name": name, "namespace": "n", "uid": "u"}, "message": message});
+        if name == "import" {
+            let mode = request.body["mode"].as_str().unwrap().to_owned();
+            for item in request.body["items"].as_array().unwrap() {
+                let name = item["object"]["metadata"]["name"].as_str().unwrap();
+                imported.push((mode.clone(), name.to_owned()));
+            }
+            let taken = json!({"apiVersion": "", "kind": "", "imported": 0, "unchanged": 0});
+            request.answer(200, &taken);
+        } else if request.method != "GET" {
+            let body = request.body.clone();
+            request.answer(201, &body);
+        } else if path.contains("/legacy/") {
+            request.answer(200, &report("written"));
+        } else if name == "copy" {
+            request.answer_with(SERVER_HEADER, &report("written"));
+        } else {
+            request.answer_with(SERVER_HEADER, &report("another"));
+        }
+    }
+    imported
+}
+
+#[tokio::test]
+async fn a_copy_that_the_way_back_could_not_tell_of_is_marked_and_is_no_late_write() {
+    let (client, server) = pair();
+    let answering = tokio::spawn(imported(server));
+    let cx = context(&client);
+    let crd = states::crd("policyreports");
+    let resource = states::resource("policyreports", GateState::Open, true, None);
+    let wire = Wire::new(client.clone());
+    let mut missed = Missed {
+        written: vec![
+            identity("announced", 2),
+            identity("copy", 3),
+            identity("late", 4),
+        ],
+        announced: HashSet::from([identity("announced", 2).key]),
+        rewritten: HashSet::from(["copy", "late"].map(|name| identity(name, 0).key)),
+        ..Missed::default()
+    };
+    let dropped = import(&cx, (&resource, &crd), &wire, &mut missed).await;
+    assert_eq!(dropped.unwrap(), [identity("announced", 2).key]);
+    assert_eq!(
+        missed.written,
+        [identity("announced", 2), identity("late", 4)]
+    );
+    drop((cx, wire, client));
+    let of = |mode: &str, name: &str| (mode.to_owned(), name.to_owned());
+    assert_eq!(
+        answering.await.unwrap(),
+        [of("WrittenBack", "copy"), of("Straggler", "late")]
+    );
 }

@@ -58,6 +58,11 @@ pub(super) fn content(object: &Value) -> Checksum {
     checksum(&bare)
 }
 
+/// Returns whether an object in etcd has what ours says, and is being deleted if that is.
+pub fn is_copy(etcd: &Value, ours: &Value) -> bool {
+    content(etcd) == content(ours) && is_deleting(etcd) == is_deleting(ours)
+}
+
 /// Returns whether a copy has what our object says, and is being deleted if that is.
 pub(super) fn is_up_to_date(copy: &Copy, ours: &Value) -> bool {
     copy.content == content(ours) && copy.deleting == is_deleting(ours)

@@ -18,6 +18,7 @@ use crds::control::DigestItem;
 use futures::{FutureExt, StreamExt, stream};
 
 pub use self::account::Account;
+pub use self::copy::is_copy;
 use self::copy::{Copy, copy_of, is_up_to_date};
 use super::diff::NAMED;
 use super::feed::{Change, Feed, FeedError};
@@ -103,7 +104,7 @@ impl<'a> Writer<'a> {
         let version = crd.read_version().unwrap_or_default().to_owned();
         let path = collection(&cx.target.group, &version, resource.plural());
         let copies = copies(cx, resource, door).await?;
-        // Nobody but clients that were led to the CRD has written anything else to it.
+        // Without an APIService of ours, clients write to the CRD, and that is in the list as well.
         if !operations::are_ours(cx, o.ours()).await? {
             return Err(WriteBackError::TakenAway { path });
         }
