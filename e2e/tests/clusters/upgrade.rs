@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
 use crate::common::faults::{self, kubectl, pods, under_load, under_load_within};
@@ -10,12 +11,17 @@ use crate::common::{full, options, say};
 use crds::v1alpha1::ReportsServer;
 use e2e::takeover::{self, Database, NAME, Takeover, is_ready};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use testreports::Input;
+use tokio::time::Instant;
 
 const LIMIT: Duration = Duration::from_mins(5);
+/// The time for one write, and the pause between two, of the one that looks for writes that are not
+/// taken.
+const PATIENCE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(50);
 /// The operator's own namespace.
 const OPERATOR: [&str; 2] = ["-n", takeover::OPERATOR_NAMESPACE];
 /// The label that an upgrade's Jobs and pods have in common.
@@ -241,5 +247,79 @@ async fn a_managed_database_is_brought_to_another_major_version() {
     all_servers_start_anew(&line).await;
     if full() {
         there_is_no_way_back_in_place(&line, old).await;
+    }
+}
+
+/// Patches a report again and again until one is taken after `done`; returns the longest time between two patches that
+/// were taken.
+async fn longest_without_writes(line: &Takeover, done: impl Future<Output = ()>) -> Duration {
+    let kind = GroupVersionKind::gvk("wgpolicyk8s.io", "v1alpha2", "PolicyReport");
+    let reports: Api<DynamicObject> =
+        Api::all_with(line.client.clone(), &ApiResource::from_gvk(&kind));
+    let first = reports.list(&ListParams::default().limit(1)).await.unwrap();
+    let first = first.items.into_iter().next().unwrap();
+    let (namespace, name) = (first.namespace().unwrap(), first.name_any());
+    let one: Api<DynamicObject> = Api::namespaced_with(
+        line.client.clone(),
+        &namespace,
+        &ApiResource::from_gvk(&kind),
+    );
+    let mut done = pin!(done);
+    let (mut ended, mut taken, mut longest) = (false, Instant::now(), Duration::ZERO);
+    loop {
+        let patch = json!({"metadata": {"annotations": {"at": format!("{:?}", taken.elapsed())}}});
+        let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        // A client that tries again waits longer each time.
+        let answer = tokio::time::timeout(PATIENCE, one.patch(&name, &params, &patch)).await;
+        if matches!(answer, Ok(Ok(_))) {
+            longest = longest.max(taken.elapsed());
+            taken = Instant::now();
+            if ended {
+                return longest;
+            }
+        }
+        tokio::select! {
+            () = &mut done, if !ended => ended = true,
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+    }
+}
+
+/// Returns the longest time without writes while a database with so many reports is upgraded.
+async fn upgraded_with(reports: usize) -> Duration {
+    let mut options = options(Input::Generated { seed: 12 }, reports);
+    options.database = Database::Managed;
+    let images = options.images.clone();
+    let line = Takeover::prepare(options, say).await.unwrap();
+    let tag = newer(&line, images).await;
+    line.install_operator().await.unwrap();
+    line.apply().await.unwrap();
+    line.follow_to_ready(LIMIT).await.unwrap();
+    longest_without_writes(&line, async {
+        ask_for(&line, &tag).await;
+        told(&line, "Upgraded", "from 15 to 17").await;
+        line.follow("a settled end", LIMIT, is_ready).await.unwrap();
+    })
+    .await
+}
+
+/// The time without writes while a database is upgraded, as docs/database.md has it: for any
+/// database, and for each 1,000 reports.
+const STANDING: Duration = Duration::from_secs(10);
+const THOUSAND: Duration = Duration::from_millis(400);
+/// The factor by which a machine with other work may be slower.
+const SLOWER: u32 = 3;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_in_full_runs_the_time_without_a_database_is_what_the_page_says() {
+    if !full() {
+        println!("left out: large databases are upgraded only with E2E_FULL (hack/test --full)");
+        return;
+    }
+    for thousands in [1, 10, 30] {
+        let longest = Box::pin(upgraded_with(thousands * 1_000)).await;
+        let expected = STANDING + THOUSAND * u32::try_from(thousands).unwrap();
+        println!("{thousands} thousand reports: {longest:?} without writes, of {expected:?}");
+        assert!(longest <= expected * SLOWER);
     }
 }
