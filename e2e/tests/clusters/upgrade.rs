@@ -219,9 +219,9 @@ async fn there_is_no_way_back_in_place(line: &Takeover, old: &str) {
     assert!(account.is_clean(), "{account:#?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_managed_database_is_brought_to_another_major_version() {
-    let mut options = options(Input::Generated { seed: 11 }, 300);
+/// Returns a cluster whose reports are in a database of the older version, and the tag of the newer.
+async fn served(reports: usize) -> (Takeover, String) {
+    let mut options = options(Input::Generated { seed: 11 }, reports);
     options.database = Database::Managed;
     let images = options.images.clone();
     let line = Takeover::prepare(options, say).await.unwrap();
@@ -229,6 +229,12 @@ async fn a_managed_database_is_brought_to_another_major_version() {
     line.install_operator().await.unwrap();
     line.apply().await.unwrap();
     line.follow_to_ready(LIMIT).await.unwrap();
+    (line, tag)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_managed_database_is_brought_to_another_major_version() {
+    let (line, tag) = Box::pin(served(300)).await;
     let server = read(&line).await;
     let old = server["spec"]["images"]["postgres"]["tag"]
         .as_str()
@@ -287,14 +293,7 @@ async fn longest_without_writes(line: &Takeover, done: impl Future<Output = ()>)
 
 /// Returns the longest time without writes while a database with so many reports is upgraded.
 async fn upgraded_with(reports: usize) -> Duration {
-    let mut options = options(Input::Generated { seed: 12 }, reports);
-    options.database = Database::Managed;
-    let images = options.images.clone();
-    let line = Takeover::prepare(options, say).await.unwrap();
-    let tag = newer(&line, images).await;
-    line.install_operator().await.unwrap();
-    line.apply().await.unwrap();
-    line.follow_to_ready(LIMIT).await.unwrap();
+    let (line, tag) = Box::pin(served(reports)).await;
     longest_without_writes(&line, async {
         ask_for(&line, &tag).await;
         told(&line, "Upgraded", "from 15 to 17").await;
