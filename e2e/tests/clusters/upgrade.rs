@@ -256,20 +256,16 @@ async fn a_managed_database_is_brought_to_another_major_version() {
     }
 }
 
-/// Patches a report again and again until one is taken after `done`; returns the longest time between two patches that
-/// were taken.
+/// Patches a report again and again until one is taken after `done`; returns the longest time between
+/// two patches that were taken.
 async fn longest_without_writes(line: &Takeover, done: impl Future<Output = ()>) -> Duration {
     let kind = GroupVersionKind::gvk("wgpolicyk8s.io", "v1alpha2", "PolicyReport");
-    let reports: Api<DynamicObject> =
-        Api::all_with(line.client.clone(), &ApiResource::from_gvk(&kind));
+    let kind = ApiResource::from_gvk(&kind);
+    let reports: Api<DynamicObject> = Api::all_with(line.client.clone(), &kind);
     let first = reports.list(&ListParams::default().limit(1)).await.unwrap();
     let first = first.items.into_iter().next().unwrap();
     let (namespace, name) = (first.namespace().unwrap(), first.name_any());
-    let one: Api<DynamicObject> = Api::namespaced_with(
-        line.client.clone(),
-        &namespace,
-        &ApiResource::from_gvk(&kind),
-    );
+    let one: Api<DynamicObject> = Api::namespaced_with(line.client.clone(), &namespace, &kind);
     let mut done = pin!(done);
     let (mut ended, mut taken, mut longest) = (false, Instant::now(), Duration::ZERO);
     loop {

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::wire::{Wire, WireError, query};
+use super::wire::{Reply, Wire, WireError, query};
 
 /// First pause before a transient failure is tried again; doubled up to [`MAX_BACKOFF`].
 const BACKOFF: Duration = Duration::from_millis(50);
@@ -244,6 +244,19 @@ where
         }
         tokio::time::sleep(wait).await;
         pause = (pause * 2).min(MAX_BACKOFF);
+    }
+}
+
+/// Returns the answer to a GET, which is tried until `patience` is over; nothing where there is no such
+/// object.
+///
+/// # Errors
+/// See [`WireError`].
+pub async fn find(patience: Duration, wire: &Wire, path: &str) -> Result<Option<Reply>, WireError> {
+    match retry(patience, || wire.get(path)).await {
+        Ok(reply) => Ok(Some(reply)),
+        Err(error) if error.code() == Some(404) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -16,9 +16,9 @@ use kube::runtime::events::EventType;
 use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 
-use super::control::retry;
-use super::pages::Identity;
-use super::wire::{Wire, WireError, query};
+use super::control::{find, retry};
+use super::pages::{Identity, Key};
+use super::wire::{Wire, WireError, object, query};
 use crate::apiservice::{self, Holder, TAKEN_SPEC};
 use crate::migration::context::Cx;
 use crate::migration::observe::state::{Observed, Resource, Version};
@@ -34,6 +34,13 @@ const CONFLICTS: u32 = 8;
 #[must_use]
 pub fn api_service_path(name: &str) -> String {
     format!("/apis/apiregistration.k8s.io/v1/apiservices/{name}")
+}
+
+/// Returns the path of an object in one version of its resource.
+#[must_use]
+pub fn object_path(cx: &Cx, resource: &Resource, version: &str, key: &Key) -> String {
+    let (group, plural) = (&cx.target.group, resource.plural());
+    object(group, version, plural, &key.namespace, &key.name)
 }
 
 /// An object that was to be changed.
@@ -227,11 +234,8 @@ pub async fn are_ours(
     let each = versions.map(|version| {
         async move {
             let path = api_service_path(&apiservice::name(&cx.target.group, &version.name));
-            let current: Option<APIService> = match retry(PATIENCE, || cx.wire.get(&path)).await {
-                Ok(reply) => Some(reply.json()?),
-                Err(error) if error.code() == Some(404) => None,
-                Err(error) => return Err(error),
-            };
+            let found = find(PATIENCE, &cx.wire, &path).await?;
+            let current: Option<APIService> = found.map(|reply| reply.json()).transpose()?;
             Ok(apiservice::holder(current.as_ref(), &cx.target.service) == Holder::Ours)
         }
         .boxed()

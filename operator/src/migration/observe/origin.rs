@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::state::{Notes, Observed};
-use crate::migration::cluster::control::retry;
+use crate::migration::cluster::control::find;
 use crate::migration::cluster::door::crd_path;
 use crate::migration::cluster::wire::WireError;
 use crate::migration::context::Cx;
@@ -199,11 +199,8 @@ pub async fn tells_deletions(cx: &Cx, resource: &str) -> Result<bool, OriginErro
     }
     let noted = get(cx, &key(&cx.target.group)).await?;
     let path = crd_path(resource);
-    let crd: Option<CustomResourceDefinition> = match retry(PATIENCE, || cx.wire.get(&path)).await {
-        Ok(reply) => Some(reply.json()?),
-        Err(e) if e.code() == Some(404) => None,
-        Err(e) => return Err(e.into()),
-    };
+    let found = find(PATIENCE, &cx.wire, &path).await?;
+    let crd: Option<CustomResourceDefinition> = found.map(|reply| reply.json()).transpose()?;
     let tells = is_origin(noted.as_deref(), resource, crd.as_ref());
     if !tells {
         tracing::warn!(

@@ -21,7 +21,7 @@ use crate::migration::cluster::door::objects::VERSION;
 use crate::migration::cluster::endpoints::{self, EndpointsError};
 use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
 use crate::migration::cluster::throttle::Throttle;
-use crate::migration::cluster::wire::{Wire, WireError, collection, object};
+use crate::migration::cluster::wire::{Wire, WireError, collection};
 use crate::migration::cluster::{marks, operations};
 use crate::migration::context::Cx;
 use crate::migration::observe::origin::{self, OriginError};
@@ -275,14 +275,7 @@ async fn delete(
     (wire, throttle): (&Wire, &Throttle),
     copy: &DigestItem,
 ) -> Result<Outcome, WireError> {
-    let (namespace, name) = (&copy.namespace, &copy.name);
-    let path = object(
-        &cx.target.group,
-        VERSION,
-        resource.plural(),
-        namespace,
-        name,
-    );
+    let path = operations::object_path(cx, resource, VERSION, &key_of(copy));
     let options = json!({"kind": "DeleteOptions", "apiVersion": "v1",
         "propagationPolicy": "Background",
         "preconditions": {"uid": copy.uid, "resourceVersion": copy.resource_version}});
@@ -294,7 +287,7 @@ async fn delete(
             path,
             options,
         })),
-        Err(e) if is_object_gone(&e, name) => Ok(Outcome::Gone),
+        Err(e) if is_object_gone(&e, &copy.name) => Ok(Outcome::Gone),
         Err(e) if e.code() == Some(409) => Ok(Outcome::Left),
         Err(e) => Err(e),
     }

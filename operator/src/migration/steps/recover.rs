@@ -17,9 +17,9 @@ use crate::migration::cluster::control::retry;
 use crate::migration::cluster::door;
 use crate::migration::cluster::door::objects::VERSION;
 use crate::migration::cluster::endpoints::Endpoints;
-use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
+use crate::migration::cluster::pages::{Identity, Pages, identity};
 use crate::migration::cluster::revisions;
-use crate::migration::cluster::wire::{Wire, WireError, collection, object};
+use crate::migration::cluster::wire::{Wire, WireError, collection};
 use crate::migration::cluster::{deletion, operations};
 use crate::migration::context::Cx;
 use crate::migration::observe::origin::{self, OriginError};
@@ -199,14 +199,7 @@ async fn last_state(
     version: &str,
     gone: &Identity,
 ) -> Result<Value, WireError> {
-    let Key { namespace, name } = &gone.key;
-    let path = object(
-        &cx.target.group,
-        version,
-        resource.plural(),
-        namespace,
-        name,
-    );
+    let path = operations::object_path(cx, resource, version, &gone.key);
     let mut last: Value = match cx.wire.get(&path).await {
         Ok(reply) => reply.json()?,
         Err(e) if e.code() == Some(404) => operations::metadata_only(cx, resource, version, gone),
@@ -243,6 +236,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::migration::cluster::pages::Key;
     use crate::migration::plan::tests as states;
 
     /// An informer of an empty collection resumes across the switch, and has to be told of what was

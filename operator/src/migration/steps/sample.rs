@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::diff::{Difference, Snapshot};
 use super::mirror::Source;
-use crate::migration::cluster::control::retry;
+use crate::migration::cluster::control::find;
 use crate::migration::cluster::pages::{Key, identity};
 use crate::migration::cluster::wire::{WireError, object};
 
@@ -84,11 +84,10 @@ async fn fetch(source: &Source, etcd: &mut Snapshot, key: &Key) -> Result<bool, 
         name,
     );
     source.pacer.turn().await;
-    let found: Value = match retry(PATIENCE, || endpoint.wire.get(&path)).await {
-        Ok(reply) => reply.json()?,
-        Err(e) if e.code() == Some(404) => return Ok(false),
-        Err(e) => return Err(e),
+    let Some(reply) = find(PATIENCE, &endpoint.wire, &path).await? else {
+        return Ok(false);
     };
+    let found: Value = reply.json()?;
     let same = identity(&found).is_some_and(|i| *i.uid == *side.uid && i.version == side.version);
     if same {
         side.checksum = Some(checksum(&found));

@@ -314,8 +314,8 @@ impl Cluster {
         } else {
             (&self.etcd, "etcd")
         };
-        if let Some((key, stray)) = self.strays.first_key_value() {
-            return Err(format!("nobody tells of {stray:?} of {key}"));
+        if let Some(flaw) = self.untold(|_, _| true) {
+            return Err(flaw);
         }
         let keys = self.history.keys().chain(store.objects.keys());
         for key in keys {

@@ -53,7 +53,7 @@ impl Cluster {
     /// Takes over or drops what has passed the server by; whatever is dropped is named. Returns the
     /// dropped writes that lie in etcd.
     pub fn settle(&mut self) -> BTreeMap<Key, Mark> {
-        self.look_for_overwritten();
+        let overwritten = self.overwritten();
         let mut dropped = BTreeMap::new();
         for key in self.known_keys() {
             let etcd = self.etcd.objects.get(&key).copied();
@@ -63,13 +63,15 @@ impl Cluster {
             let of_server = imported.map(|(object, at)| Mark::of(object, at));
             match etcd {
                 Some(etcd) if mark.or(of_server).is_none_or(|mark| !mark.knows(etcd)) => {
-                    if self.server.get(key) == Some(etcd.0) {
-                        self.marks.insert(key, Mark::of(etcd.0, etcd.1));
-                    } else if self.gives_way(key, etcd.0, mark) {
-                        dropped.insert(key, Mark::of(etcd.0, etcd.1));
+                    let (object, at) = etcd;
+                    let is_copy = self.server.get(key) == Some(object);
+                    if !is_copy && self.gives_way(key, object, mark) {
+                        dropped.insert(key, Mark::of(object, at));
                     } else {
-                        self.import_stray(key, Some(etcd.0));
-                        self.marks.insert(key, Mark::of(etcd.0, etcd.1));
+                        if !is_copy {
+                            self.import_stray(key, Some(object));
+                        }
+                        self.marks.insert(key, Mark::of(object, at));
                     }
                 }
                 None if self.tells_deletions
@@ -86,7 +88,7 @@ impl Cluster {
         }
         // Of an object that is not there any more, nobody misses anything.
         self.strays.retain(|_, state| state.is_some());
-        self.look_for_untold();
+        self.flaw = overwritten.or_else(|| self.untold(|_, _| true));
         dropped
     }
 
@@ -98,9 +100,9 @@ impl Cluster {
 
     /// Returns whether an unknown state in etcd gives way to what the server has made of the object.
     fn gives_way(&self, key: Key, etcd: Object, mark: Option<Mark>) -> bool {
-        let is_of_it = |mark: Mark| mark.incarnation.is_none_or(|of| of == etcd.incarnation);
         let announced = mark.is_some_and(|mark| mark.incarnation.is_none());
-        let deleted = self.server.get(key).is_none() && mark.is_some_and(is_of_it);
+        let is_its_copy = mark.is_some_and(|mark| mark.incarnation == Some(etcd.incarnation));
+        let deleted = self.server.get(key).is_none() && is_its_copy;
         announced || deleted || self.touched.contains(&key)
     }
 
@@ -113,24 +115,21 @@ impl Cluster {
     /// Puts etcd in charge: what has passed the server by is as good as any other write.
     pub(super) fn put_etcd_in_charge(&mut self) {
         self.in_charge = false;
-        self.look_for_overwritten();
+        self.flaw = self.overwritten();
         for (key, state) in std::mem::take(&mut self.strays) {
             self.history.entry(key).or_default().push(state);
         }
     }
 
-    /// Looks for writes past the server that are neither taken over nor named.
-    fn look_for_untold(&mut self) {
-        if let Some((key, stray)) = self.strays.first_key_value() {
-            self.flaw = Some(format!("nobody tells of {stray:?} of {key}"));
-        }
+    /// Returns the flaw that a write past the server was overwritten: nobody can tell of it.
+    fn overwritten(&self) -> Option<Flaw> {
+        self.untold(|key, state| self.etcd.get(key) != state)
     }
 
-    /// Looks for writes past the server that somebody has overwritten: nobody can tell of them.
-    fn look_for_overwritten(&mut self) {
+    /// Returns the flaw that nobody tells of a write past the server, where there is one such.
+    pub(super) fn untold(&self, such: impl Fn(Key, State) -> bool) -> Option<Flaw> {
         let mut strays = self.strays.iter();
-        if let Some((key, stray)) = strays.find(|(key, state)| self.etcd.get(**key) != **state) {
-            self.flaw = Some(format!("nobody tells of {stray:?} of {key}"));
-        }
+        let (key, stray) = strays.find(|(key, state)| such(**key, **state))?;
+        Some(format!("nobody tells of {stray:?} of {key}"))
     }
 }

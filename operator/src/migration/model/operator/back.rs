@@ -121,11 +121,8 @@ impl Operator {
                 gone.insert(event.key, object);
             }
         }
-        let flashes = gone
-            .into_iter()
-            .map(|(key, object)| (key, Small::Flash(key, object)));
-        for (key, flash) in flashes {
-            self.memory.script.push_front(flash);
+        for (key, object) in gone {
+            self.memory.script.push_front(Small::Flash(key, object));
             self.memory.script.push_front(Small::Announce(key));
         }
     }

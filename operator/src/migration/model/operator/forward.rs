@@ -161,15 +161,12 @@ fn take_over(cluster: &mut Cluster, at: u64, key: Key, state: State) {
 fn prune(cluster: &mut Cluster) {
     cluster.tells_deletions = false;
     for (key, mark) in cluster.marks.clone() {
-        match cluster.etcd.objects.get(&key) {
-            Some((object, at)) if mark != Mark::of(*object, *at) => {}
-            Some(_) => {
-                cluster.etcd.write(key, None);
-                cluster.marks.remove(&key);
+        if let Some(copy) = cluster.etcd.objects.get(&key) {
+            if !mark.knows(*copy) {
+                continue;
             }
-            None => {
-                cluster.marks.remove(&key);
-            }
+            cluster.etcd.write(key, None);
         }
+        cluster.marks.remove(&key);
     }
 }

@@ -21,12 +21,12 @@ use super::import;
 use super::mirror::batch::Entry;
 use super::sender::Sender;
 use super::writeback::is_copy;
-use crate::migration::cluster::control::retry;
+use crate::migration::cluster::control::find;
 use crate::migration::cluster::door;
 use crate::migration::cluster::door::objects::VERSION;
-use crate::migration::cluster::endpoints::{self, EndpointsError};
+use crate::migration::cluster::endpoints::{self, Endpoints, EndpointsError};
 use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
-use crate::migration::cluster::wire::{Wire, WireError, collection, object};
+use crate::migration::cluster::wire::{Wire, WireError, collection};
 use crate::migration::cluster::{marks, operations};
 use crate::migration::context::Cx;
 use crate::migration::observe::origin::{self, OriginError};
@@ -172,15 +172,7 @@ pub async fn run(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(), S
     reported.begin(o.notes.switched_at);
     if o.has_crds() {
         let endpoints = endpoints::discover(&cx.deps).await?;
-        // One that has not heard of the APIService yet writes to etcd, perhaps after the look.
-        confirm(cx, o, &endpoints).await?;
-        door::open_beside(cx, o, &endpoints).await?;
-        let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
-        let (begun, clock) = (Timestamp::now(), Instant::now());
-        for of in o.crds().filter(|(r, _)| !r.stored.status.settled) {
-            one(cx, of, wire, reported).await?;
-        }
-        reported.next = next(due::drained(o, &cx.target), begun, clock.elapsed());
+        look(cx, o, &endpoints, reported).await?;
         if reported.next.is_some() {
             return Ok(());
         }
@@ -214,6 +206,25 @@ pub async fn again(cx: &Cx, o: &Observed, reported: &mut Reported) -> Result<(),
     if reported.next.is_none() {
         cx.journal.end(StepName::SwitchSettle, begun.elapsed());
     }
+    Ok(())
+}
+
+/// Looks once, through the side door.
+async fn look(
+    cx: &Cx,
+    o: &Observed,
+    endpoints: &Endpoints,
+    reported: &mut Reported,
+) -> Result<(), SettleError> {
+    // One that has not heard of the APIService yet writes to etcd, perhaps after the look.
+    confirm(cx, o, endpoints).await?;
+    door::open_beside(cx, o, endpoints).await?;
+    let wire = endpoints.all.first().map_or(&cx.wire, |e| &e.wire);
+    let (begun, clock) = (Timestamp::now(), Instant::now());
+    for of in o.crds().filter(|(r, _)| !r.stored.status.settled) {
+        one(cx, of, wire, reported).await?;
+    }
+    reported.next = next(due::drained(o, &cx.target), begun, clock.elapsed());
     Ok(())
 }
 
@@ -295,18 +306,20 @@ async fn import(
     let mut sender = Sender::new(cx, resource, ImportMode::Straggler, STRAGGLERS_A_BATCH);
     let (mut copies, mut dropped) = (Vec::new(), Vec::new());
     for one in std::mem::take(&mut missed.written) {
-        let Some(etcd) = found(wire, &path_of(cx, resource, VERSION, &one.key)).await? else {
+        let key = &one.key;
+        let path = operations::object_path(cx, resource, VERSION, key);
+        let Some(reply) = find(PATIENCE, wire, &path).await? else {
             continue;
         };
-        let key = &one.key;
+        let etcd: Value = reply.json()?;
         let may_be_ours = missed.announced.contains(key) || missed.rewritten.contains(key);
         if may_be_ours && is_copy_of_ours(cx, (resource, crd), key, &etcd).await? {
             copies.push(one);
             continue;
         }
-        if missed.announced.contains(&one.key) {
+        if missed.announced.contains(key) {
             // The server may have deleted what the way back made: it must not return.
-            dropped.push(one.key.clone());
+            dropped.push(key.clone());
         } else {
             sender
                 .push(Entry::Event(ImportType::Modified, etcd))
@@ -327,9 +340,14 @@ async fn import(
     });
     let kept = missed.kept.iter().map(|one| one.key.clone());
     dropped.extend(kept_out.chain(kept));
-    if missed.is_empty() {
-        return Ok(dropped);
+    if !missed.is_empty() {
+        tell(cx, resource, missed, &dropped);
     }
+    Ok(dropped)
+}
+
+/// Tells what was found, and which of it was dropped, in events, status and report.
+fn tell(cx: &Cx, resource: &Resource, missed: &Missed, dropped: &[Key]) {
     announce(cx, resource, missed, dropped.len());
     let named: Vec<String> = dropped
         .iter()
@@ -339,16 +357,6 @@ async fn import(
     let found = missed.written.len() + missed.deleted.len() + missed.kept.len();
     cx.journal
         .note(|report| report.settle(found as u64, &named));
-    Ok(dropped)
-}
-
-/// Returns an object; nothing where it is gone.
-async fn found(wire: &Wire, path: &str) -> Result<Option<Value>, WireError> {
-    match retry(PATIENCE, || wire.get(path)).await {
-        Ok(reply) => reply.json().map(Some),
-        Err(e) if e.code() == Some(404) => Ok(None),
-        Err(e) => Err(e),
-    }
 }
 
 /// Returns whether an object in etcd has what the server says of it: the way back wrote it, and died
@@ -360,17 +368,11 @@ async fn is_copy_of_ours(
     etcd: &Value,
 ) -> Result<bool, WireError> {
     let version = crd.read_version().unwrap_or_default();
-    let path = path_of(cx, resource, version, key);
-    match retry(PATIENCE, || cx.wire.get(&path)).await {
-        Ok(reply) => Ok(reply.is_ours() && is_copy(etcd, &reply.json()?)),
-        Err(e) if e.code() == Some(404) => Ok(false),
-        Err(e) => Err(e),
+    let path = operations::object_path(cx, resource, version, key);
+    match find(PATIENCE, &cx.wire, &path).await? {
+        Some(ours) if ours.is_ours() => Ok(is_copy(etcd, &ours.json()?)),
+        _ => Ok(false),
     }
-}
-
-fn path_of(cx: &Cx, resource: &Resource, version: &str, key: &Key) -> String {
-    let (group, plural) = (&cx.target.group, resource.plural());
-    object(group, version, plural, &key.namespace, &key.name)
 }
 
 /// Names the objects whose writes to etcd give way to the server's own, in status and event.

@@ -1,9 +1,13 @@
 //! The times of the looks for late writes, and what is reported of them.
 
+use std::collections::BTreeSet;
+
 use crds::v1alpha1::spec::ApiOwner;
 use serde_json::json;
 
 use super::*;
+use crate::apiservice::Holder;
+use crate::migration::cluster::endpoints::Endpoint;
 use crate::migration::cluster::wire::SERVER_HEADER;
 use crate::migration::context::fixtures::context;
 use crate::migration::plan::target::GroupTarget;
@@ -222,4 +226,37 @@ async fn a_copy_that_the_way_back_could_not_tell_of_is_marked_and_is_no_late_wri
         answering.await.unwrap(),
         [of("WrittenBack", "copy"), of("Straggler", "late")]
     );
+}
+
+/// One that has not heard of the APIService takes writes to etcd, perhaps after the look.
+#[tokio::test(start_paused = true)]
+async fn nobody_looks_before_every_kube_apiserver_answers_from_the_server() {
+    let (client, mut server) = pair();
+    let answering = tokio::spawn(async move {
+        let mut asked = BTreeSet::new();
+        while let Some(request) = server.next_if_any().await {
+            asked.insert(format!("{} {}", request.method, request.path));
+            // Without the header of our server.
+            request.answer(200, &json!({}));
+        }
+        asked
+    });
+    let cx = context(&client);
+    let o = Observed {
+        versions: vec![states::version(Holder::Ours)],
+        ..Observed::default()
+    };
+    let endpoints = Endpoints {
+        all: vec![Endpoint {
+            address: "a".to_owned(),
+            wire: Wire::new(client.clone()),
+        }],
+        direct: true,
+        alive: 1,
+    };
+    let looked = look(&cx, &o, &endpoints, &mut Reported::default()).await;
+    let path = format!("GET /apis/{}/{}", cx.target.group, o.versions[0].name);
+    drop((cx, endpoints, client));
+    assert!(matches!(looked, Err(SettleError::Confirm(_))));
+    assert_eq!(answering.await.unwrap(), BTreeSet::from([path]));
 }

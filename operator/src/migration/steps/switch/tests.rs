@@ -1,4 +1,4 @@
-//! The state in which a fake cluster is left when a switch is given up.
+//! Switches that are given up, in a fake cluster.
 
 use std::sync::{Arc, Mutex};
 

@@ -58,14 +58,19 @@ pub(super) fn content(object: &Value) -> Checksum {
     checksum(&bare)
 }
 
+/// Returns what a copy of an object has to have: its content, and true while it is being deleted.
+fn says(object: &Value) -> (Checksum, bool) {
+    (content(object), is_deleting(object))
+}
+
 /// Returns whether an object in etcd has what ours says, and is being deleted if that is.
 pub fn is_copy(etcd: &Value, ours: &Value) -> bool {
-    content(etcd) == content(ours) && is_deleting(etcd) == is_deleting(ours)
+    says(etcd) == says(ours)
 }
 
 /// Returns whether a copy has what our object says, and is being deleted if that is.
 pub(super) fn is_up_to_date(copy: &Copy, ours: &Value) -> bool {
-    copy.content == content(ours) && copy.deleting == is_deleting(ours)
+    (copy.content, copy.deleting) == says(ours)
 }
 
 /// Returns the body of a write: our object, as the door's version, at the state of etcd's copy.

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::copy::{Copy, copy_of, is_deleting, preconditions, prepared};
 use super::{CONFLICTS, Done, Orphan, PATIENCE, Writer, is_namespace_gone, is_object_gone};
-use crate::migration::cluster::control::retry;
+use crate::migration::cluster::control::{find, retry};
 use crate::migration::cluster::door::objects::VERSION;
 use crate::migration::cluster::operations;
 use crate::migration::cluster::pages::{self, Key, identity};
-use crate::migration::cluster::wire::{WireError, object, query};
+use crate::migration::cluster::wire::{Reply, WireError, query};
 
 impl Writer<'_> {
     /// Returns our object from its text.
@@ -170,21 +170,21 @@ impl Writer<'_> {
     /// anybody took over.
     ///
     /// # Errors
-    /// Where another operator has taken over; see [`WireError`].
+    /// If another operator has taken over; see [`WireError`].
     async fn is_taken_away(&self) -> Result<bool, WireError> {
-        self.cx.control.check_fence(self.resource.name()).await?;
-        let ours = operations::are_ours(self.cx, self.o.ours()).await?;
+        let ((), ours) = tokio::try_join!(
+            self.cx.control.check_fence(self.resource.name()),
+            operations::are_ours(self.cx, self.o.ours()),
+        )?;
         Ok(!ours)
     }
 
     /// Returns the text of the server's object.
     pub(super) async fn ours(&self, key: &Key) -> Result<Option<Box<str>>, WireError> {
         let path = self.path(&self.version, key);
-        match retry(PATIENCE, || self.cx.wire.get(&path)).await {
-            Ok(reply) => Ok(Some(reply.json::<Value>()?.to_string().into())),
-            Err(e) if e.code() == Some(404) => Ok(None),
-            Err(e) => Err(e),
-        }
+        let found = find(PATIENCE, &self.cx.wire, &path).await?;
+        let text = |reply: Reply| Ok(reply.json::<Value>()?.to_string().into());
+        found.map(text).transpose()
     }
 
     async fn copy(&self, key: &Key) -> Result<Option<Copy>, WireError> {
@@ -198,8 +198,7 @@ impl Writer<'_> {
     }
 
     pub(super) fn path(&self, version: &str, key: &Key) -> String {
-        let (group, plural) = (&self.cx.target.group, self.resource.plural());
-        object(group, version, plural, &key.namespace, &key.name)
+        operations::object_path(self.cx, self.resource, version, key)
     }
 
     fn collection_of(&self, key: &Key) -> String {
