@@ -61,6 +61,24 @@ pub fn is_object_gone(error: &WireError, name: &str) -> bool {
     }
 }
 
+/// Returns the copy with this path and name behind a door, which is tried until `patience` is over;
+/// nothing where there is no such copy.
+///
+/// # Errors
+/// Also where the door is closed; see [`WireError`].
+pub async fn find_copy(
+    patience: Duration,
+    door: &Wire,
+    path: &str,
+    name: &str,
+) -> Result<Option<Value>, WireError> {
+    match retry(patience, || door.get(path)).await {
+        Ok(reply) => reply.json().map(Some),
+        Err(error) if is_object_gone(&error, name) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Deletes the copies through `door`; returns the keys of those that are gone. The others are
 /// refused by a policy of somebody else, or were changed: they are left and logged.
 ///

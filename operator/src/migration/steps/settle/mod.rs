@@ -19,6 +19,7 @@ use super::confirm::{ConfirmError, confirm};
 use super::diff::{self, Missed, NAMED, Search};
 use super::import;
 use super::mirror::batch::Entry;
+use super::orphans::find_copy;
 use super::sender::Sender;
 use super::writeback::is_copy;
 use crate::migration::cluster::control::find;
@@ -308,10 +309,9 @@ async fn import(
     for one in std::mem::take(&mut missed.written) {
         let key = &one.key;
         let path = operations::object_path(cx, resource, VERSION, key);
-        let Some(reply) = find(PATIENCE, wire, &path).await? else {
+        let Some(etcd) = find_copy(PATIENCE, wire, &path, &key.name).await? else {
             continue;
         };
-        let etcd: Value = reply.json()?;
         let may_be_ours = missed.announced.contains(key) || missed.rewritten.contains(key);
         if may_be_ours && is_copy_of_ours(cx, (resource, crd), key, &etcd).await? {
             copies.push(one);

@@ -185,6 +185,10 @@ async fn imported(mut server: Server) -> Vec<(String, String)> {
         } else if request.method != "GET" {
             let body = request.body.clone();
             request.answer(201, &body);
+        } else if path.contains("/legacy/") && name == "gone" {
+            request.refuse(404, "policyreports.wgpolicyk8s.io \"gone\" not found");
+        } else if path.contains("/legacy/") && name == "closed" {
+            request.refuse(404, "the server could not find the requested resource");
         } else if path.contains("/legacy/") {
             request.answer(200, &report("written"));
         } else if name == "copy" {
@@ -208,6 +212,7 @@ async fn a_copy_that_the_way_back_could_not_tell_of_is_marked_and_is_no_late_wri
         written: vec![
             identity("announced", 2),
             identity("copy", 3),
+            identity("gone", 4),
             identity("late", 4),
         ],
         announced: HashSet::from([identity("announced", 2).key]),
@@ -259,4 +264,23 @@ async fn nobody_looks_before_every_kube_apiserver_answers_from_the_server() {
     drop((cx, endpoints, client));
     assert!(matches!(looked, Err(SettleError::Confirm(_))));
     assert_eq!(answering.await.unwrap(), BTreeSet::from([path]));
+}
+
+/// Whoever applies the CRD anew closes the door: then every object seems to be gone, and none is.
+#[tokio::test]
+async fn a_late_write_behind_a_door_that_was_closed_is_not_given_up() {
+    let (client, server) = pair();
+    let answering = tokio::spawn(imported(server));
+    let cx = context(&client);
+    let crd = states::crd("policyreports");
+    let resource = states::resource("policyreports", GateState::Open, true, None);
+    let wire = Wire::new(client.clone());
+    let mut missed = Missed {
+        written: vec![identity("closed", 4)],
+        ..Missed::default()
+    };
+    let refused = import(&cx, (&resource, &crd), &wire, &mut missed).await;
+    assert_eq!(refused.unwrap_err().code(), Some(404));
+    drop((cx, wire, client));
+    assert_eq!(answering.await.unwrap(), []);
 }

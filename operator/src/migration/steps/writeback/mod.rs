@@ -22,7 +22,7 @@ pub use self::copy::is_copy;
 use self::copy::{Copy, copy_of, is_up_to_date};
 use super::diff::NAMED;
 use super::feed::{Change, Feed, FeedError};
-use super::orphans::{self, Orphan, is_namespace_gone, is_object_gone};
+use super::orphans::{self, Orphan, find_copy, is_namespace_gone, is_object_gone};
 use crate::migration::cluster::door::objects::VERSION;
 use crate::migration::cluster::pages::{Identity, Key, Pages, identity};
 use crate::migration::cluster::wire::{Wire, WireError, collection};

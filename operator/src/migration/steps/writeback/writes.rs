@@ -5,7 +5,9 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::copy::{Copy, copy_of, is_deleting, preconditions, prepared};
-use super::{CONFLICTS, Done, Orphan, PATIENCE, Writer, is_namespace_gone, is_object_gone};
+use super::{
+    CONFLICTS, Done, Orphan, PATIENCE, Writer, find_copy, is_namespace_gone, is_object_gone,
+};
 use crate::migration::cluster::control::{find, retry};
 use crate::migration::cluster::door::objects::VERSION;
 use crate::migration::cluster::operations;
@@ -189,12 +191,9 @@ impl Writer<'_> {
 
     async fn copy(&self, key: &Key) -> Result<Option<Copy>, WireError> {
         let path = self.path(VERSION, key);
-        let found: Value = match retry(PATIENCE, || self.door.get(&path)).await {
-            Ok(reply) => reply.json()?,
-            Err(e) if is_object_gone(&e, &key.name) => return Ok(None),
-            Err(e) => return Err(e),
-        };
-        Ok(identity(&found).map(|known| copy_of(&found, known, true).1))
+        let found = find_copy(PATIENCE, self.door, &path, &key.name).await?;
+        let copy = |found: Value| Some(copy_of(&found, identity(&found)?, true).1);
+        Ok(found.and_then(copy))
     }
 
     pub(super) fn path(&self, version: &str, key: &Key) -> String {
