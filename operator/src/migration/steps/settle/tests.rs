@@ -200,15 +200,24 @@ async fn imported(mut server: Server) -> Vec<(String, String)> {
     imported
 }
 
-#[tokio::test]
-async fn a_copy_that_the_way_back_could_not_tell_of_is_marked_and_is_no_late_write() {
+/// Imports what was missed; returns the result, what was missed, and what the server was sent.
+async fn import_of(
+    mut missed: Missed,
+) -> (Result<Vec<Key>, WireError>, Missed, Vec<(String, String)>) {
     let (client, server) = pair();
     let answering = tokio::spawn(imported(server));
     let cx = context(&client);
     let crd = states::crd("policyreports");
     let resource = states::resource("policyreports", GateState::Open, true, None);
     let wire = Wire::new(client.clone());
-    let mut missed = Missed {
+    let dropped = import(&cx, (&resource, &crd), &wire, &mut missed).await;
+    drop((cx, wire, client));
+    (dropped, missed, answering.await.unwrap())
+}
+
+#[tokio::test]
+async fn a_copy_that_the_way_back_could_not_tell_of_is_marked_and_is_no_late_write() {
+    let missed = Missed {
         written: vec![
             identity("announced", 2),
             identity("copy", 3),
@@ -219,18 +228,29 @@ async fn a_copy_that_the_way_back_could_not_tell_of_is_marked_and_is_no_late_wri
         rewritten: HashSet::from(["copy", "late"].map(|name| identity(name, 0).key)),
         ..Missed::default()
     };
-    let dropped = import(&cx, (&resource, &crd), &wire, &mut missed).await;
+    let (dropped, missed, imported) = import_of(missed).await;
     assert_eq!(dropped.unwrap(), [identity("announced", 2).key]);
     assert_eq!(
         missed.written,
         [identity("announced", 2), identity("late", 4)]
     );
-    drop((cx, wire, client));
     let of = |mode: &str, name: &str| (mode.to_owned(), name.to_owned());
     assert_eq!(
-        answering.await.unwrap(),
+        imported,
         [of("WrittenBack", "copy"), of("Straggler", "late")]
     );
+}
+
+/// Whoever applies the CRD anew closes the door: then every object seems to be gone, and none is.
+#[tokio::test]
+async fn a_late_write_behind_a_door_that_was_closed_is_not_given_up() {
+    let missed = Missed {
+        written: vec![identity("closed", 4)],
+        ..Missed::default()
+    };
+    let (refused, _, imported) = import_of(missed).await;
+    assert_eq!(refused.unwrap_err().code(), Some(404));
+    assert_eq!(imported, []);
 }
 
 /// One that has not heard of the APIService takes writes to etcd, perhaps after the look.
@@ -264,23 +284,4 @@ async fn nobody_looks_before_every_kube_apiserver_answers_from_the_server() {
     drop((cx, endpoints, client));
     assert!(matches!(looked, Err(SettleError::Confirm(_))));
     assert_eq!(answering.await.unwrap(), BTreeSet::from([path]));
-}
-
-/// Whoever applies the CRD anew closes the door: then every object seems to be gone, and none is.
-#[tokio::test]
-async fn a_late_write_behind_a_door_that_was_closed_is_not_given_up() {
-    let (client, server) = pair();
-    let answering = tokio::spawn(imported(server));
-    let cx = context(&client);
-    let crd = states::crd("policyreports");
-    let resource = states::resource("policyreports", GateState::Open, true, None);
-    let wire = Wire::new(client.clone());
-    let mut missed = Missed {
-        written: vec![identity("closed", 4)],
-        ..Missed::default()
-    };
-    let refused = import(&cx, (&resource, &crd), &wire, &mut missed).await;
-    assert_eq!(refused.unwrap_err().code(), Some(404));
-    drop((cx, wire, client));
-    assert_eq!(answering.await.unwrap(), []);
 }
