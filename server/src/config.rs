@@ -43,7 +43,8 @@ pub struct Config {
     pub database: PathBuf,
     /// Directory with the parameters of a PostgreSQL database, in place of --database; read again
     /// for each connection. A file `history` beside them names the history that the database has to
-    /// have (`kubectl get databases` shows it): nothing is made in one that lacks it.
+    /// have (`kubectl get databases.control.reports-server.io` shows it): nothing is made in one that
+    /// lacks it.
     #[arg(
         long,
         env = "REPORTS_SERVER_DATABASE_DIR",

@@ -264,7 +264,7 @@ impl Cluster {
     #[must_use]
     pub fn command(&self, program: impl AsRef<Path>) -> tokio::process::Command {
         let mut command = namespace::command(self.record.pid, &self.record.parts, program.as_ref());
-        command.env("KUBECONFIG", self.kubeconfig());
+        command.envs(self.administrator());
         let mut command = tokio::process::Command::from(command);
         command.kill_on_drop(true);
         command
@@ -284,8 +284,17 @@ impl Cluster {
     #[must_use]
     pub fn shell(&self) -> std::process::Command {
         let mut command = namespace::shell(self.record.pid, &self.record.parts);
-        command.env("KUBECONFIG", self.kubeconfig());
+        command.envs(self.administrator());
         command
+    }
+
+    /// Returns what makes kubectl, or a program built on its library, the administrator of this
+    /// cluster. All clusters have the same addresses, and kubectl keeps discovery for hours by the
+    /// address: each cluster has a cache of its own, so that no command looks for the resources of
+    /// another one.
+    fn administrator(&self) -> [(&'static str, PathBuf); 2] {
+        let cache = self.directory().join("kubectl-cache");
+        [("KUBECONFIG", self.kubeconfig()), ("KUBECACHEDIR", cache)]
     }
 
     /// Runs kubectl as the administrator; returns its standard output.

@@ -188,6 +188,9 @@ async fn kubectl_works_inside_and_outside(cluster: &Cluster) {
         .unwrap_err()
         .to_string();
     assert!(error.contains("nonsense"), "{error}");
+    // Another cluster at the same address has its own.
+    let discovery = cluster.directory().join("kubectl-cache/discovery");
+    assert!(discovery.is_dir(), "discovery is kept elsewhere");
 
     let kubeconfig = cluster.host_kubeconfig(1).unwrap();
     let config = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();

@@ -165,7 +165,7 @@ async fn lead_astray(line: &Takeover, pair: &Patroni<'_>) {
 
     let elsewhere = until(
         line,
-        ["databases", "database"],
+        ["databases.control.reports-server.io", "database"],
         "{.status.elsewhere}",
         |words| words.contains("no reports at all"),
     );
