@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use kube::Config;
 use tokio::process::Command;
 
-use testcluster::{Cluster, Error};
+use testcluster::{Cluster, Error, network};
 
 /// A cluster as its clients need it.
 #[async_trait]
@@ -20,6 +20,10 @@ pub trait Access: Send + Sync {
     /// # Errors
     /// If the kube-apiserver cannot be reached from here.
     async fn config(&self, index: usize) -> Result<Config, Error>;
+
+    /// Returns the URL of a kube-apiserver as commands reach it; none where they have the one of
+    /// their kubeconfig alone.
+    fn server(&self, index: usize) -> Option<String>;
 
     /// Returns a command that will run `program` as the administrator.
     fn command(&self, program: &Path) -> Command;
@@ -43,6 +47,10 @@ impl Access for Cluster {
 
     async fn config(&self, index: usize) -> Result<Config, Error> {
         Cluster::config(self, index).await
+    }
+
+    fn server(&self, index: usize) -> Option<String> {
+        Some(format!("https://{}", network::apiserver(index)))
     }
 
     fn command(&self, program: &Path) -> Command {

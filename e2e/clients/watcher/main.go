@@ -42,6 +42,8 @@ type wanted struct {
 	Version  string `json:"version"`
 	Resource string `json:"resource"`
 	Selector string `json:"selector"`
+	// Server is the URL of the kube-apiserver that it watches; empty for that of the kubeconfig.
+	Server string `json:"server"`
 }
 
 // line is what is said of a watcher: ITEM for an object of its initial state, BEGUN after the last
@@ -95,6 +97,10 @@ func (w wanted) tell(type_ string, object any) {
 }
 
 func (w wanted) run(ctx context.Context, config *rest.Config) error {
+	if w.Server != "" {
+		config = rest.CopyConfig(config)
+		config.Host = w.Server
+	}
 	switch w.Style {
 	case "retry":
 		return w.retry(ctx, config)

@@ -36,6 +36,7 @@ struct Wanted<'a> {
     version: &'a str,
     resource: String,
     selector: String,
+    server: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -75,7 +76,10 @@ impl ClientGo {
     ) -> Result<Self, ChaosError> {
         let wanted: Vec<Wanted<'_>> = watchers
             .iter()
-            .map(|(style, o)| wanted(*style, o))
+            .map(|(style, observer)| {
+                let server = cluster.server(observer.nature.apiserver);
+                wanted(*style, observer, server)
+            })
             .collect();
         let wanted = serde_json::to_string(&wanted)
             .map_err(|error| ChaosError::ClientGo(error.to_string()))?;
@@ -128,7 +132,7 @@ impl ClientGo {
     }
 }
 
-fn wanted(style: GoStyle, observer: &Observer) -> Wanted<'_> {
+fn wanted(style: GoStyle, observer: &Observer, server: Option<String>) -> Wanted<'_> {
     let nature = &observer.nature;
     Wanted {
         name: &nature.name,
@@ -141,6 +145,7 @@ fn wanted(style: GoStyle, observer: &Observer) -> Wanted<'_> {
         } else {
             String::new()
         },
+        server,
     }
 }
 

@@ -91,13 +91,18 @@ impl Watching<'_> {
         } else {
             Source::Informer
         };
+        // Some at each kube-apiserver.
+        let apiserver = all.clientgo.len() % self.requesters.len();
         let observer = self.observer(Nature {
-            name: format!("client-go {style:?} of {}{part}", kind.plural()),
+            name: format!(
+                "client-go {style:?} of {}{part} at {apiserver}",
+                kind.plural()
+            ),
             kind,
             selected,
             bookmarks: true,
             source,
-            apiserver: 0,
+            apiserver,
         });
         all.observers.push(Arc::clone(&observer));
         all.clientgo.push((style, observer));

@@ -102,6 +102,10 @@ impl Access for Site {
         Ok(self.config.clone())
     }
 
+    fn server(&self, _index: usize) -> Option<String> {
+        None
+    }
+
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env("KUBECONFIG", self.copy());

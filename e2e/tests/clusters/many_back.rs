@@ -1,17 +1,22 @@
-//! Many reports that etcd does not have go back to it: requests are held for no longer than with few,
-//! also when the operator dies in the hold, and its memory stays small, as it does when they come again.
+//! Many reports that etcd does not have go back to it while clients write: requests are held for no
+//! longer than with few, also when the operator dies in the hold, no write is lost, and its memory
+//! stays small, as it does when they come again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use e2e::processes::{Ended, Processes};
 use e2e::takeover::{GROUPS, load};
-use e2e::witness::{State, strict_client};
+use e2e::witness::{ObjectState, State, strict_client};
+use http::Method;
 use kube::Client;
+use kube::client::Body;
+use rand::seq::IteratorRandom as _;
 use rstest::rstest;
-use serde_json::Value;
+use serde_json::{Value, json};
 use testreports::{ReportKind, kinds};
 use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use crate::common::full;
@@ -30,6 +35,11 @@ const HOLD_WITH_DEATH: Duration = Duration::from_secs(5);
 const MEMORY: u64 = 100_000;
 /// Longest time of one direction.
 const LIMIT: Duration = Duration::from_hours(1);
+/// Time between two writes, and how many of them there are for one that deletes.
+const WRITE: Duration = Duration::from_millis(100);
+const WRITES_PER_DELETE: usize = 10;
+/// Time after which client-go sends a request again that was refused with a time to wait.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Pause between two rounds of lists.
 const PAUSE: Duration = Duration::from_millis(200);
 const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
@@ -52,11 +62,22 @@ async fn last_hold(client: &Client) -> Duration {
     Duration::from_millis(holds.max().expect("a hold"))
 }
 
-fn contents(state: &State) -> BTreeMap<(ReportKind, (String, String)), String> {
+/// Contents of reports by kind, namespace and name.
+type Contents = BTreeMap<(ReportKind, (String, String)), String>;
+
+fn contents(state: &State) -> Contents {
     let objects = state.0.iter();
     objects
         .map(|(key, object)| (key.clone(), object.content.clone()))
         .collect()
+}
+
+/// Returns the first reports that are not as they were acknowledged.
+fn difference(after: &State, written: &Contents) -> String {
+    let after = contents(after);
+    let keys = after.keys().chain(written.keys());
+    let differ = keys.filter(|key| after.get(key) != written.get(key));
+    format!("{:?}", differ.take(20).collect::<Vec<_>>())
 }
 
 /// Lists all the while, as a client that does not try again.
@@ -103,6 +124,82 @@ async fn lists(client: Client, stop: CancellationToken) -> (usize, Vec<String>) 
     (answered, unfilled)
 }
 
+/// Updates and deletes reports all the while, as somebody else than the operator, who may write past
+/// a gate that it holds.
+struct Writes {
+    stop: CancellationToken,
+    task: JoinHandle<Contents>,
+}
+
+impl Writes {
+    async fn begin(processes: &Processes, contents: Contents) -> Self {
+        let mut config = processes.cluster.config(1).await.unwrap();
+        config.auth_info.impersonate = Some("writer".to_owned());
+        config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
+        let client = strict_client(config).unwrap();
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(writes(client, contents, stop.clone()));
+        Self { stop, task }
+    }
+
+    /// Returns the contents that were acknowledged.
+    async fn end(self) -> Contents {
+        self.stop.cancel();
+        self.task.await.expect("no write fails")
+    }
+}
+
+async fn writes(client: Client, mut contents: Contents, stop: CancellationToken) -> Contents {
+    let mut ticks = tokio::time::interval(WRITE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for turn in 1_usize.. {
+        ticks.tick().await;
+        if stop.is_cancelled() {
+            break;
+        }
+        let key = contents.keys().choose(&mut rand::rng()).cloned().unwrap();
+        let (kind, (namespace, name)) = &key;
+        let namespace = Some(namespace.as_str()).filter(|_| kind.namespaced());
+        let uri = format!("{}/{name}", kind.path(namespace));
+        if turn.is_multiple_of(WRITES_PER_DELETE) {
+            acknowledged(&client, Method::DELETE, &uri, Vec::new()).await;
+            contents.remove(&key);
+        } else {
+            let patch = json!({"metadata": {"annotations": {"many/turn": turn.to_string()}}});
+            let patch = patch.to_string().into_bytes();
+            let written = acknowledged(&client, Method::PATCH, &uri, patch).await;
+            contents.insert(key, ObjectState::of(&written).content);
+        }
+    }
+    contents
+}
+
+/// Sends a write until it is taken, as client-go does: again only where it was refused with a time to
+/// wait.
+async fn acknowledged(client: &Client, method: Method, uri: &str, body: Vec<u8>) -> Value {
+    loop {
+        let request = http::Request::builder()
+            .method(method.clone())
+            .uri(uri)
+            .header("content-type", "application/merge-patch+json")
+            .body(Body::from(body.clone()))
+            .unwrap();
+        let answer = client.send(request).await.unwrap();
+        let (parts, body) = answer.into_parts();
+        let text = body.collect_bytes().await.unwrap();
+        if parts.status.is_success() {
+            return serde_json::from_slice(&text).unwrap();
+        }
+        let text = String::from_utf8_lossy(&text);
+        assert!(
+            parts.headers.contains_key("retry-after"),
+            "{method} {uri}: {} {text}",
+            parts.status
+        );
+        tokio::time::sleep(RETRY_AFTER).await;
+    }
+}
+
 async fn migrate(processes: &Processes, name: &str, fault: Option<&str>, more: &[&str]) -> Ended {
     let migration = processes.migrate(name, fault, more).unwrap();
     migration.ended(LIMIT).await.unwrap()
@@ -138,6 +235,7 @@ async fn the_hold_is_as_short_with_many_reports(
         .unwrap();
     let before = State::read(&client).await.unwrap();
     assert_eq!(before.0.len(), reports);
+    let writes = Writes::begin(&processes, contents(&before)).await;
 
     if fault.is_some() {
         let died = migrate(&processes, "dies", fault, &["--back"]).await;
@@ -153,17 +251,29 @@ async fn the_hold_is_as_short_with_many_reports(
     );
     let (hold, memory) = (last_hold(&client).await, back.peak_memory().unwrap());
     println!("{reports} reports: held for {hold:?}, {memory} KiB");
+    let written = writes.end().await;
     let after = State::read(&client).await.unwrap();
-    assert_eq!(contents(&before), contents(&after));
+    assert_ne!(contents(&before), written, "nothing was written");
+    assert!(
+        contents(&after) == written,
+        "{}",
+        difference(&after, &written)
+    );
     assert!(hold <= limit, "held for {hold:?}");
     assert!(memory < MEMORY, "{memory} KiB");
     if fault.is_none() {
+        let writes = Writes::begin(&processes, written).await;
         let there = migrate(&processes, "again", None, &[]).await;
         assert!(there.done, "{}", there.log);
         let memory = there.peak_memory().unwrap();
         println!("{reports} reports: there again, {memory} KiB");
+        let written = writes.end().await;
         let after = State::read(&client).await.unwrap();
-        assert_eq!(contents(&before), contents(&after));
+        assert!(
+            contents(&after) == written,
+            "{}",
+            difference(&after, &written)
+        );
         assert!(memory < MEMORY, "there again: {memory} KiB");
     }
 }
