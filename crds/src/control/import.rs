@@ -29,10 +29,10 @@ pub enum ImportMode {
     WrittenBack,
 }
 
-/// Body of the `import` subresource.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// Body of the `import` subresource, with objects of the form `O`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ImportBatch {
+pub struct ImportBatch<O = Value> {
     /// Always [`API_VERSION`](super::API_VERSION).
     pub api_version: String,
     /// Always `ImportBatch`.
@@ -41,8 +41,8 @@ pub struct ImportBatch {
     #[serde(default)]
     pub mode: ImportMode,
     /// Objects and events in the order in which etcd has them; at most [`MAX_IMPORT_ITEMS`].
-    #[serde(default)]
-    pub items: Vec<ImportItem>,
+    #[serde(default = "Vec::new")]
+    pub items: Vec<ImportItem<O>>,
     /// Everything up to this etcd version has been sent with this batch (a bookmark).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
@@ -54,16 +54,30 @@ pub struct ImportBatch {
     pub fence: Option<u64>,
 }
 
+impl<O> Default for ImportBatch<O> {
+    fn default() -> Self {
+        Self {
+            api_version: String::new(),
+            kind: String::new(),
+            mode: ImportMode::default(),
+            items: Vec::new(),
+            progress: None,
+            horizon: None,
+            fence: None,
+        }
+    }
+}
+
 /// One object or event of etcd.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ImportItem {
+pub struct ImportItem<O = Value> {
     /// `Object` for an entry of a list, else the type of the watch event.
     #[serde(rename = "type")]
     pub type_: ImportType,
     /// The object as the kube-apiserver gave it; for `Deleted` its last state with the version of
     /// the deletion. For [`ImportMode::Pruned`] its metadata is enough.
-    pub object: Value,
+    pub object: O,
 }
 
 /// See [`ImportItem`].

@@ -109,11 +109,15 @@ impl Control {
     ///
     /// # Errors
     /// See [`WireError`]; transient failures are not tried again here.
-    pub async fn import(&self, name: &str, batch: &ImportBatch) -> Result<ImportResult, WireError> {
+    pub async fn import<O: Serialize + Sync>(
+        &self,
+        name: &str,
+        batch: &ImportBatch<O>,
+    ) -> Result<ImportResult, WireError> {
         #[derive(Serialize)]
-        struct Fenced<'a> {
+        struct Fenced<'a, O> {
             #[serde(flatten)]
-            batch: &'a ImportBatch,
+            batch: &'a ImportBatch<O>,
             #[serde(skip_serializing_if = "Option::is_none")]
             fence: Option<u64>,
         }
@@ -334,7 +338,7 @@ mod tests {
         assert_eq!(calls.load(Ordering::Relaxed), 4);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn retry_gives_up_when_patience_is_over_and_at_once_for_a_refusal() {
         let start = tokio::time::Instant::now();
         let patience = Duration::from_millis(400);

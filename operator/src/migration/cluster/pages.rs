@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -122,7 +122,40 @@ impl Pacer {
     }
 }
 
-/// One object of a list, as its text: as a tree it takes several times the memory.
+/// The text of an object: as a tree it takes several times the memory.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct Text(Box<RawValue>);
+
+impl Text {
+    /// Returns the text as JSON.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.get()
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl From<&Value> for Text {
+    fn from(object: &Value) -> Self {
+        // A tree can always be written.
+        let text = serde_json::value::to_raw_value(object);
+        Self(text.unwrap_or_else(|_| RawValue::NULL.to_owned()))
+    }
+}
+
+impl From<Text> for Box<str> {
+    fn from(text: Text) -> Self {
+        text.0.into()
+    }
+}
+
+/// One object of a list, as its text.
 #[derive(Debug)]
 pub struct Item {
     text: Box<RawValue>,
@@ -141,8 +174,8 @@ impl Item {
 
     /// Returns the text of the object.
     #[must_use]
-    pub fn into_text(self) -> Box<str> {
-        self.text.into()
+    pub fn into_text(self) -> Text {
+        Text(self.text)
     }
 }
 
@@ -271,7 +304,7 @@ mod tests {
         assert_eq!(identity(&odd), None);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_pacer_spaces_turns_and_no_bound_does_not_wait() {
         let start = Instant::now();
         let pacer = Pacer::new("a.io", HoldLock::default(), Some(100));

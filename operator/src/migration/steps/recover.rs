@@ -135,9 +135,9 @@ async fn one(
             let known = server.remove(&found.key);
             set(&mut object, "/apiVersion", &api_version);
             if afresh {
-                sender.push(Entry::Object(object)).await?;
+                sender.push(Entry::object(&object)).await?;
             } else if let Some(type_) = lost_event(&found, known.as_ref()) {
-                events.push((found.version, Entry::Event(type_, object)));
+                events.push((found.version, Entry::event(type_, &object)));
             }
         }
     }
@@ -146,7 +146,7 @@ async fn one(
     }
     for gone in deletions(cx, resource, &endpoint.wire, server, listed).await? {
         let last = last_state(cx, resource, version, &gone).await?;
-        events.push((gone.version, Entry::Event(ImportType::Deleted, last)));
+        events.push((gone.version, Entry::event(ImportType::Deleted, &last)));
     }
     // The log takes events in the order in which etcd had them.
     events.sort_by_key(|(version, _)| *version);

@@ -7,7 +7,7 @@ use crds::control::{
 };
 use serde_json::Value;
 
-use crate::migration::cluster::pages::version;
+use crate::migration::cluster::pages::{Text, version};
 
 /// Largest sum of the objects' sizes in one batch, in bytes; the server takes bodies of 3 MiB.
 pub const MAX_BATCH_BYTES: usize = 2 << 20;
@@ -16,19 +16,31 @@ pub const MAX_BATCH_BYTES: usize = 2 << 20;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entry {
     /// An object of the list.
-    Object(Value),
-    /// An event of the watch.
-    Event(ImportType, Value),
+    Object(Text),
+    /// An event of the watch, with its version.
+    Event(ImportType, Option<u64>, Text),
     /// A bookmark: everything up to this version has come.
     Bookmark(u64),
 }
 
 impl Entry {
+    /// Returns the entry of an object of the list.
+    #[must_use]
+    pub fn object(object: &Value) -> Self {
+        Self::Object(object.into())
+    }
+
+    /// Returns the entry of an event, with the object after it.
+    #[must_use]
+    pub fn event(type_: ImportType, object: &Value) -> Self {
+        Self::Event(type_, version(object), object.into())
+    }
+
     /// Returns the size on the wire, near enough to bound memory.
     #[must_use]
     pub fn size(&self) -> usize {
         match self {
-            Self::Object(object) | Self::Event(_, object) => json_size(object),
+            Self::Object(object) | Self::Event(_, _, object) => object.as_str().len(),
             Self::Bookmark(_) => 0,
         }
     }
@@ -38,7 +50,7 @@ impl Entry {
 #[derive(Debug)]
 pub struct Batcher {
     limit: usize,
-    items: Vec<ImportItem>,
+    items: Vec<ImportItem<Text>>,
     bytes: usize,
     position: Option<u64>,
     bookmark: Option<u64>,
@@ -77,8 +89,8 @@ impl Batcher {
                     object,
                 });
             }
-            Entry::Event(type_, object) => {
-                self.position = version(&object).max(self.position);
+            Entry::Event(type_, version, object) => {
+                self.position = version.max(self.position);
                 self.items.push(ImportItem { type_, object });
             }
             Entry::Bookmark(version) => {
@@ -90,7 +102,7 @@ impl Batcher {
 
     /// Returns the batch so far and the newest version of the stream in it; `None` when there is
     /// nothing.
-    pub fn take(&mut self) -> Option<(ImportBatch, Option<u64>)> {
+    pub fn take(&mut self) -> Option<(ImportBatch<Text>, Option<u64>)> {
         if self.items.is_empty() && self.bookmark.is_none() {
             return None;
         }
@@ -139,13 +151,13 @@ mod tests {
             json!({"metadata": {"resourceVersion": version.to_string()}, "x": "y".repeat(size)})
         });
         prop_oneof![
-            object.clone().prop_map(Entry::Object),
-            object.prop_map(|o| Entry::Event(ImportType::Modified, o)),
+            object.clone().prop_map(|o| Entry::object(&o)),
+            object.prop_map(|o| Entry::event(ImportType::Modified, &o)),
             (1u64..10_000).prop_map(Entry::Bookmark),
         ]
     }
 
-    fn split(entries: &[Entry], limit: u32) -> Vec<(ImportBatch, Option<u64>)> {
+    fn split(entries: &[Entry], limit: u32) -> Vec<(ImportBatch<Text>, Option<u64>)> {
         let mut batcher = Batcher::new(limit);
         let mut out = Vec::new();
         for entry in entries {
@@ -169,14 +181,14 @@ mod tests {
             let mut objects = Vec::new();
             for (batch, _) in &batches {
                 prop_assert!(batch.items.len() <= limit as usize);
-                let bytes: usize = batch.items.iter().map(|i| json_size(&i.object)).sum();
+                let bytes: usize = batch.items.iter().map(|i| i.object.as_str().len()).sum();
                 prop_assert!(bytes <= MAX_BATCH_BYTES || batch.items.len() == 1);
                 objects.extend(batch.items.iter().map(|i| i.object.clone()));
             }
-            let sent: Vec<Value> = entries
+            let sent: Vec<Text> = entries
                 .iter()
                 .filter_map(|e| match e {
-                    Entry::Object(o) | Entry::Event(_, o) => Some(o.clone()),
+                    Entry::Object(o) | Entry::Event(_, _, o) => Some(o.clone()),
                     Entry::Bookmark(_) => None,
                 })
                 .collect();
@@ -184,7 +196,7 @@ mod tests {
             let newest = entries
                 .iter()
                 .filter_map(|e| match e {
-                    Entry::Event(_, o) => version(o),
+                    Entry::Event(_, version, _) => *version,
                     Entry::Bookmark(v) => Some(*v),
                     Entry::Object(_) => None,
                 })
@@ -197,7 +209,7 @@ mod tests {
     fn a_listed_object_does_not_move_the_position() {
         let mut batcher = Batcher::new(10);
         let object = json!({"metadata": {"resourceVersion": "900"}});
-        batcher.push(Entry::Object(object), 10);
+        batcher.push(Entry::object(&object), 10);
         let (batch, position) = batcher.take().unwrap();
         assert_eq!((batch.progress, position), (None, None));
         assert_eq!(batcher.take(), None);

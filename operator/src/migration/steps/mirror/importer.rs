@@ -12,8 +12,8 @@ use crate::migration::cluster::control::{Control, retry};
 use crate::migration::cluster::pages::Pacer;
 use crate::migration::report::metrics::Metrics;
 
-/// Bytes of JSON that may wait between readers and importer. As trees they take five times as much,
-/// for each resource that is copied at the time.
+/// Bytes of JSON that may wait between readers and importer, for each resource that is copied at the
+/// time.
 const BUDGET: usize = MAX_BATCH_BYTES / 2;
 /// Entries that may wait, so that many tiny ones are bounded as well.
 const QUEUE: usize = 2048;
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     fn large() -> Entry {
-        Entry::Event(ImportType::Modified, json!({"x": "y".repeat(BUDGET)}))
+        Entry::event(ImportType::Modified, &json!({"x": "y".repeat(BUDGET)}))
     }
 
     #[tokio::test(start_paused = true)]

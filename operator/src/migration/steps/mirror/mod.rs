@@ -275,7 +275,7 @@ async fn begin(
 /// # Errors
 /// See [`WireError`].
 pub async fn reset(control: &Control, stored: &str, horizon: Option<u64>) -> Result<(), WireError> {
-    let batch = ImportBatch {
+    let batch: ImportBatch = ImportBatch {
         api_version: API_VERSION.to_owned(),
         kind: "ImportBatch".to_owned(),
         mode: ImportMode::Reset,
@@ -330,7 +330,7 @@ async fn copy_pages(
             let object = item.object()?;
             objects += 1;
             bytes += json_size(&object) as u64;
-            if !entries.send(Entry::Object(object)).await {
+            if !entries.send(Entry::Object(item.into_text())).await {
                 return Err(MirrorError::ImporterGone);
             }
         }

@@ -174,7 +174,7 @@ fn entry(event: RawEvent) -> Result<Result<(u64, Entry), WireError>, MirrorError
         }
     };
     let at = pages::version(&event.object).ok_or(MirrorError::NoVersion)?;
-    Ok(Ok((at, Entry::Event(type_, event.object))))
+    Ok(Ok((at, Entry::event(type_, &event.object))))
 }
 
 fn expired(error: WireError) -> MirrorError {
@@ -202,10 +202,7 @@ mod tests {
     fn events_keep_their_type_and_version() {
         let object = json!({"metadata": {"resourceVersion": "5"}, "spec": {"x": 1}});
         let (at, found) = entry(event("DELETED", object.clone())).unwrap().unwrap();
-        assert_eq!(
-            (at, found),
-            (5, Entry::Event(ImportType::Deleted, object.clone()))
-        );
+        assert_eq!((at, found), (5, Entry::event(ImportType::Deleted, &object)));
         let (at, found) = entry(event("BOOKMARK", object)).unwrap().unwrap();
         assert_eq!((at, found), (5, Entry::Bookmark(5)));
     }

@@ -322,7 +322,7 @@ async fn import(
             dropped.push(key.clone());
         } else {
             sender
-                .push(Entry::Event(ImportType::Modified, etcd))
+                .push(Entry::event(ImportType::Modified, &etcd))
                 .await?;
         }
         missed.written.push(one);
@@ -331,7 +331,7 @@ async fn import(
     for one in &missed.deleted {
         let object = operations::metadata_only(cx, resource, VERSION, one);
         sender
-            .push(Entry::Event(ImportType::Deleted, object))
+            .push(Entry::event(ImportType::Deleted, &object))
             .await?;
     }
     let kept_out = sender.finish().await?.into_iter().map(|c| Key {

@@ -157,7 +157,7 @@ async fn large_late_writes_go_in_several_requests() {
     let mut sender = Sender::new(&cx, &resource, ImportMode::Straggler, STRAGGLERS_A_BATCH);
     for size in [1_200_000, 1_200_000, 10, 10] {
         let object = json!({"metadata": {"name": "r"}, "message": "x".repeat(size)});
-        let written = Entry::Event(ImportType::Modified, object);
+        let written = Entry::event(ImportType::Modified, &object);
         sender.push(written).await.unwrap();
     }
     sender.finish().await.unwrap();

@@ -144,7 +144,7 @@ impl<'a> Writer<'a> {
                     is_up_to_date(copy, &ours)
                 });
                 if !same {
-                    work.push((found.key, Task::Put(item.into_text())));
+                    work.push((found.key, Task::Put(item.into_text().into())));
                 }
             }
             account.add(writer.carry_out(work, true).await?);

@@ -9,7 +9,7 @@ use super::super::table::{Change, identify};
 use super::error::CopyError;
 use super::{Copy, PATIENCE, empty_batch};
 use crate::migration::cluster::control::retry;
-use crate::migration::cluster::pages::Key;
+use crate::migration::cluster::pages::{Identity, Key};
 use crate::migration::steps::mirror;
 use crate::migration::steps::mirror::batch::{Batcher, Entry};
 
@@ -20,23 +20,23 @@ impl Copy<'_> {
         let (mut sent, mut given) = (Vec::new(), HashSet::new());
         self.version += u64::from(!self.waiting.is_empty());
         for change in std::mem::take(&mut self.waiting) {
-            let (entry, key) = self.entry(change, &mut given);
+            let (entry, one) = self.entry(change, &mut given);
             let size = entry.size();
             if !batcher.fits(size) {
                 self.send(&mut batcher, &mut sent).await?;
             }
             batcher.push(entry, size);
-            sent.push(key);
+            sent.push(one);
         }
         self.send(&mut batcher, &mut sent).await
     }
 
     /// Returns a change with its version: states of different objects may share one, a deletion has
     /// its own.
-    fn entry(&mut self, change: Change, given: &mut HashSet<Key>) -> (Entry, (Key, u64)) {
-        let key = match &change {
-            Change::State(object) => identify(object).map(|(key, _)| key).unwrap_or_default(),
-            Change::Gone { key, .. } => key.clone(),
+    fn entry(&mut self, change: Change, given: &mut HashSet<Key>) -> (Entry, Identity) {
+        let (key, uid) = match &change {
+            Change::State(object) => identify(object).unwrap_or_default(),
+            Change::Gone { key, uid } => (key.clone(), uid.clone()),
         };
         let deletion = matches!(change, Change::Gone { .. });
         if !given.insert(key.clone()) || deletion {
@@ -48,17 +48,17 @@ impl Copy<'_> {
             Change::State(mut object) => {
                 object["metadata"]["resourceVersion"] = json!(version.to_string());
                 if self.mode == ImportMode::Straggler {
-                    Entry::Event(ImportType::Modified, object)
+                    Entry::event(ImportType::Modified, &object)
                 } else {
-                    Entry::Object(object)
+                    Entry::object(&object)
                 }
             }
-            Change::Gone { uid, .. } => {
+            Change::Gone { .. } => {
                 let object = self.last_state(&key, &uid, version);
-                Entry::Event(ImportType::Deleted, object)
+                Entry::event(ImportType::Deleted, &object)
             }
         };
-        (entry, (key, version))
+        (entry, Identity { key, uid, version })
     }
 
     /// Returns a deleted object, as far as the server needs it.
@@ -80,7 +80,7 @@ impl Copy<'_> {
     async fn send(
         &mut self,
         batcher: &mut Batcher,
-        sent: &mut Vec<(Key, u64)>,
+        sent: &mut Vec<Identity>,
     ) -> Result<(), CopyError> {
         let Some((mut batch, _)) = batcher.take() else {
             return Ok(());
@@ -101,11 +101,11 @@ impl Copy<'_> {
         let count = batch.items.len() as u64;
         retry(PATIENCE, || control.import(stored, &batch)).await?;
         // What was copied stands for no copy in etcd: nobody is to miss it there.
-        let unmark = unmark(&batch);
+        let unmark = unmark(sent);
         retry(PATIENCE, || control.import(stored, &unmark)).await?;
         metrics.copied(group, plural, count);
-        for (key, version) in sent.drain(..) {
-            self.table.imported(&key, version);
+        for one in sent.drain(..) {
+            self.table.imported(&one.key, one.version);
         }
         let version = self.version;
         self.progress.send_modify(|p| {
@@ -116,12 +116,11 @@ impl Copy<'_> {
     }
 }
 
-/// Returns the batch that takes the marks of a batch away.
-fn unmark(batch: &ImportBatch) -> ImportBatch {
-    let bare = |item: &ImportItem| {
-        let meta = &item.object["metadata"];
-        let metadata = json!({"namespace": meta["namespace"], "name": meta["name"],
-            "uid": meta["uid"]});
+/// Returns the batch that takes the marks of what was sent away.
+fn unmark(sent: &[Identity]) -> ImportBatch {
+    let bare = |one: &Identity| {
+        let Key { namespace, name } = &one.key;
+        let metadata = json!({"namespace": namespace, "name": name, "uid": one.uid});
         ImportItem {
             type_: ImportType::Object,
             object: json!({"metadata": metadata}),
@@ -129,7 +128,7 @@ fn unmark(batch: &ImportBatch) -> ImportBatch {
     };
     ImportBatch {
         mode: ImportMode::Pruned,
-        items: batch.items.iter().map(bare).collect(),
+        items: sent.iter().map(bare).collect(),
         ..empty_batch()
     }
 }
