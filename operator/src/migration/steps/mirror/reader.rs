@@ -113,7 +113,7 @@ async fn pump(
                 }));
             }
         };
-        match entry(event)? {
+        match entry(&event)? {
             Ok((at, entry)) => {
                 live = true;
                 let is_event = !matches!(entry, Entry::Bookmark(_));
@@ -136,7 +136,7 @@ async fn pump(
 
 /// Returns the meaning of an event. Outer error: the watch has lost its place. Inner: it ended with
 /// an error after which it can be resumed.
-fn entry(event: RawEvent) -> Result<Result<(u64, Entry), WireError>, MirrorError> {
+fn entry(event: &RawEvent) -> Result<Result<(u64, Entry), WireError>, MirrorError> {
     let type_ = match event.type_.as_str() {
         "ADDED" => ImportType::Added,
         "MODIFIED" => ImportType::Modified,
@@ -201,9 +201,9 @@ mod tests {
     #[test]
     fn events_keep_their_type_and_version() {
         let object = json!({"metadata": {"resourceVersion": "5"}, "spec": {"x": 1}});
-        let (at, found) = entry(event("DELETED", object.clone())).unwrap().unwrap();
+        let (at, found) = entry(&event("DELETED", object.clone())).unwrap().unwrap();
         assert_eq!((at, found), (5, Entry::event(ImportType::Deleted, &object)));
-        let (at, found) = entry(event("BOOKMARK", object)).unwrap().unwrap();
+        let (at, found) = entry(&event("BOOKMARK", object)).unwrap().unwrap();
         assert_eq!((at, found), (5, Entry::Bookmark(5)));
     }
 
@@ -211,16 +211,16 @@ mod tests {
     fn only_410_loses_the_place() {
         let gone = json!({"code": 410, "reason": "Expired", "message": "too old"});
         assert!(matches!(
-            entry(event("ERROR", gone)),
+            entry(&event("ERROR", gone)),
             Err(MirrorError::Expired(_))
         ));
         let other = json!({"code": 500, "message": "etcd"});
         assert!(matches!(
-            entry(event("ERROR", other)),
+            entry(&event("ERROR", other)),
             Ok(Err(WireError::Status { .. }))
         ));
         assert!(matches!(
-            entry(event("ADDED", json!({}))),
+            entry(&event("ADDED", json!({}))),
             Err(MirrorError::NoVersion)
         ));
     }
