@@ -165,9 +165,6 @@ async fn list_once(source: &Source, how: Verification) -> Result<(Snapshot, u64)
             return Ok((snapshot, listed));
         };
         listed = page.version;
-        // At once, as a table that grows is there twice for a moment.
-        let rest = page.remaining.unwrap_or_default().try_into();
-        snapshot.reserve(page.items.len() + rest.unwrap_or(0));
         for item in page.items {
             let object = item.object()?;
             let Some(found) = identity(&object) else {
