@@ -17,7 +17,7 @@ pub struct Process {
 
 impl Cluster {
     /// Starts a process inside of the cluster's network, with the files of the caller and
-    /// `KUBECONFIG` set to the administrator's. A server listens on
+    /// those of the administrator in its environment. A server listens on
     /// [`super::network::NODE_IP`] to be reachable through a Service.
     ///
     /// # Errors
@@ -25,10 +25,11 @@ impl Cluster {
     pub fn run(&self, spec: ProcessSpec) -> Result<Process, Error> {
         let log = self.state.log(&spec.name);
         let name = spec.name.clone();
-        let kubeconfig = self.kubeconfig().display().to_string();
         let mut spec = spec;
-        // First, so that the caller's own value wins.
-        spec.env.insert(0, ("KUBECONFIG".to_owned(), kubeconfig));
+        let own = self.administrator().into_iter();
+        let own = own.map(|(name, path)| (name.to_owned(), path.display().to_string()));
+        // First, so that the caller's own values win.
+        spec.env.splice(0..0, own);
         self.agent.spawn(spec)?;
         Ok(Process {
             name,

@@ -267,7 +267,10 @@ fn hold(stored: &Value) -> Option<u64> {
 
 /// Returns requesters, one for each kube-apiserver, as another user than the operator: the holder
 /// of a gate reads past it.
-async fn requesters(
+///
+/// # Errors
+/// If a kube-apiserver cannot be reached from here.
+pub async fn requesters(
     cluster: &dyn Access,
     tally: &Arc<Tally>,
 ) -> Result<Vec<Requester>, ChaosError> {

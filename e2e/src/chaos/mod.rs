@@ -36,13 +36,14 @@ use std::time::Duration;
 pub use dispute::{Dispute, Window};
 pub use driver::{Driver, Dropped, Fault, Planned, Struck};
 pub use error::ChaosError;
-pub use harness::Harness;
+pub use harness::{Harness, requesters};
 pub use ledger::Ledger;
 pub use node::NodeDriver;
 pub use object::LABEL;
 pub use observer::Observer;
 pub use outcome::{Holds, Outcome};
 pub use processes::{ProcessDriver, at_cluster};
+pub use request::{Answer, Requester, media};
 pub use run::run;
 pub use tally::{Direction, Flaw, Moment, Note, Suspect, Tally};
 

@@ -157,6 +157,7 @@ impl Requester {
     }
 
     /// Returns the time to wait before the request is sent again; counts the refusal.
+    #[must_use]
     pub fn pause(&self, status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
         if !matches!(
             status,

@@ -3,14 +3,15 @@
 //! stays small, as it does when they come again.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use e2e::chaos::{Answer, Requester, media, requesters};
 use e2e::processes::{Ended, Processes};
 use e2e::takeover::{GROUPS, load};
 use e2e::witness::{ObjectState, State, strict_client};
 use http::Method;
 use kube::Client;
-use kube::client::Body;
 use rand::seq::IteratorRandom as _;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -38,8 +39,6 @@ const LIMIT: Duration = Duration::from_hours(1);
 /// Time between two writes, and how many of them there are for one that deletes.
 const WRITE: Duration = Duration::from_millis(100);
 const WRITES_PER_DELETE: usize = 10;
-/// Time after which client-go sends a request again that was refused with a time to wait.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Pause between two rounds of lists.
 const PAUSE: Duration = Duration::from_millis(200);
 const STORED: &str = "/apis/control.reports-server.io/v1alpha1/storedresources";
@@ -133,12 +132,10 @@ struct Writes {
 
 impl Writes {
     async fn begin(processes: &Processes, contents: Contents) -> Self {
-        let mut config = processes.cluster.config(1).await.unwrap();
-        config.auth_info.impersonate = Some("writer".to_owned());
-        config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
-        let client = strict_client(config).unwrap();
+        let requesters = requesters(&processes.cluster, &Arc::default()).await;
+        let requester = requesters.unwrap().pop().expect("a kube-apiserver");
         let stop = CancellationToken::new();
-        let task = tokio::spawn(writes(client, contents, stop.clone()));
+        let task = tokio::spawn(writes(requester, contents, stop.clone()));
         Self { stop, task }
     }
 
@@ -149,7 +146,7 @@ impl Writes {
     }
 }
 
-async fn writes(client: Client, mut contents: Contents, stop: CancellationToken) -> Contents {
+async fn writes(requester: Requester, mut contents: Contents, stop: CancellationToken) -> Contents {
     let mut ticks = tokio::time::interval(WRITE);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     for turn in 1_usize.. {
@@ -162,41 +159,28 @@ async fn writes(client: Client, mut contents: Contents, stop: CancellationToken)
         let namespace = Some(namespace.as_str()).filter(|_| kind.namespaced());
         let uri = format!("{}/{name}", kind.path(namespace));
         if turn.is_multiple_of(WRITES_PER_DELETE) {
-            acknowledged(&client, Method::DELETE, &uri, Vec::new()).await;
+            acknowledged(&requester, Method::DELETE, &uri, None).await;
             contents.remove(&key);
         } else {
             let patch = json!({"metadata": {"annotations": {"many/turn": turn.to_string()}}});
-            let patch = patch.to_string().into_bytes();
-            let written = acknowledged(&client, Method::PATCH, &uri, patch).await;
+            let patch = Some((media::MERGE_PATCH, &patch));
+            let written = acknowledged(&requester, Method::PATCH, &uri, patch).await;
             contents.insert(key, ObjectState::of(&written).content);
         }
     }
     contents
 }
 
-/// Sends a write until it is taken, as client-go does: again only where it was refused with a time to
-/// wait.
-async fn acknowledged(client: &Client, method: Method, uri: &str, body: Vec<u8>) -> Value {
-    loop {
-        let request = http::Request::builder()
-            .method(method.clone())
-            .uri(uri)
-            .header("content-type", "application/merge-patch+json")
-            .body(Body::from(body.clone()))
-            .unwrap();
-        let answer = client.send(request).await.unwrap();
-        let (parts, body) = answer.into_parts();
-        let text = body.collect_bytes().await.unwrap();
-        if parts.status.is_success() {
-            return serde_json::from_slice(&text).unwrap();
-        }
-        let text = String::from_utf8_lossy(&text);
-        assert!(
-            parts.headers.contains_key("retry-after"),
-            "{method} {uri}: {} {text}",
-            parts.status
-        );
-        tokio::time::sleep(RETRY_AFTER).await;
+/// Sends a write as client-go does; returns the answer of one that was taken.
+async fn acknowledged(
+    requester: &Requester,
+    method: Method,
+    uri: &str,
+    body: Option<(&str, &Value)>,
+) -> Value {
+    match requester.call(method.clone(), uri, body).await {
+        Answer::Said(status, value) if status.is_success() => value,
+        refused => panic!("{method} {uri}: {}", refused.text()),
     }
 }
 
