@@ -98,10 +98,7 @@ impl Store {
         resource: &GroupResource,
         write: &Write,
     ) -> Result<Arc<Event>, WriteError> {
-        let (resource, dictionary) = {
-            let resource = self.known(resource)?;
-            (resource.record().id, resource.dictionary())
-        };
+        let resource = self.known(resource)?;
         let (key, kind, object) = match write {
             Write::Create { key, object } => (key, OpKind::Create, object),
             Write::Update {
@@ -125,14 +122,18 @@ impl Store {
                 (key, kind, last)
             }
         };
+        let dictionary = resource.dictionary();
         // Nothing is projected of what is deleted.
         let object = match (self.engine().projects(), &kind) {
             (false, _) => Encoded::with_packed(object, &dictionary)?,
             (true, OpKind::Delete { .. }) => Encoded::from_value(object, &dictionary)?,
-            (true, _) => Encoded::with_projection(object, &dictionary)?,
+            (true, _) => {
+                let before = resource.get(key);
+                Encoded::with_projection(object, before.as_deref(), &dictionary)?
+            }
         };
         let op = Op {
-            resource,
+            resource: resource.record().id,
             key: key.clone(),
             kind,
             object,

@@ -175,7 +175,7 @@ fn encode(
     let encoded = match (projects, type_) {
         (false, _) => Encoded::with_packed(object, dictionary),
         (true, ImportType::Deleted) => Encoded::from_value(object, dictionary),
-        (true, _) => Encoded::with_projection(object, dictionary),
+        (true, _) => Encoded::with_projection(object, None, dictionary),
     };
     encoded.map_err(|e| ("", format!("cannot be stored ({type_:?}): {e}")))
 }

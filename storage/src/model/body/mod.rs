@@ -77,10 +77,15 @@ impl Body {
     /// # Errors
     /// Only when the memory of the body is corrupt.
     pub(crate) fn recompress(&self, dictionary: &Dictionary) -> Result<Self, BodyError> {
+        Self::compress(self.text()?.as_bytes(), self.layout, dictionary)
+    }
+
+    /// Returns the JSON text without its resourceVersion.
+    fn text(&self) -> Result<String, BodyError> {
         let mut text = Vec::with_capacity(self.layout.len());
         self.append_head(&mut text)?;
         self.append_tail(&mut text)?;
-        Self::compress(&text, self.layout, dictionary)
+        Ok(String::from_utf8(text).map_err(serde_json::Error::custom)?)
     }
 
     /// Returns the length of the JSON text without its resourceVersion, in bytes.
@@ -239,13 +244,22 @@ impl Encoded {
         Self::from_json(text, dictionary)
     }
 
-    /// Encodes `object`, with its projection, and its text in two parts.
-    pub fn with_projection(object: &Value, dictionary: &Dictionary) -> Result<Self, BodyError> {
+    /// Encodes `object`, with its projection, and its text in two parts. `before` is the object that
+    /// it replaces, where that is known.
+    pub fn with_projection(
+        object: &Value,
+        before: Option<&StoredObject>,
+        dictionary: &Dictionary,
+    ) -> Result<Self, BodyError> {
         let projection = Projection::of(object).map(Box::new);
         let encoded = Self::from_value(object, dictionary)?;
+        let framed = match before.and_then(|before| before.body.text().ok()) {
+            Some(before) => Framed::replacing(&encoded.json, &before),
+            None => Framed::of(&encoded.json),
+        };
         Ok(Self {
             projection,
-            framed: Some(Box::new(Framed::of(&encoded.json))),
+            framed: Some(Box::new(framed)),
             ..encoded
         })
     }

@@ -18,8 +18,8 @@ use crate::model::frame::Framed;
 use crate::model::{Position, ResourceId};
 use crate::store::engine::{Commit, EngineError, Op, OpKind, OpOutcome, corrupt};
 
-const COMMIT: &str = "SELECT * FROM reports_server.commit_v1(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+const COMMIT: &str = "SELECT * FROM reports_server.commit_v2(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
 const RESOLVE: &str = "SELECT * FROM reports_server.resolve_v1($1, $2, $3, $4)";
 
 /// Time for which those who wait for a batch are kept waiting to find out its outcome, from the
@@ -161,6 +161,10 @@ impl<'a> Batch<'a> {
         let frames: Vec<&str> = self.texts.iter().map(|text| &*text.frame).collect();
         let hashes: Vec<i64> = self.texts.iter().map(|text| text.hash).collect();
         let leaves: Vec<&str> = self.texts.iter().map(|text| &*text.leaves).collect();
+        let differences = self.texts.iter().map(|text| text.difference.as_ref());
+        let (bases, messages): (Vec<_>, Vec<_>) = differences
+            .map(|difference| difference.map(|it| (it.base, &*it.messages)).unzip())
+            .unzip();
         let rows = connection
             .query(
                 COMMIT,
@@ -179,6 +183,8 @@ impl<'a> Batch<'a> {
                     (&frames, Type::TEXT_ARRAY),
                     (&hashes, Type::INT8_ARRAY),
                     (&leaves, Type::TEXT_ARRAY),
+                    (&bases, Type::INT8_ARRAY),
+                    (&messages, Type::TEXT_ARRAY),
                     digests,
                     tallies,
                     scanned,

@@ -133,7 +133,7 @@ pub(super) async fn collect_garbage(engine: &Postgres, max: usize) -> Result<usi
     let (connection, slot) = engine.writer.take().await?;
     let rows = connection
         .page_query(
-            "SELECT reports_server.drop_log_v1($1, $2) AS dropped",
+            "SELECT reports_server.drop_log_v2($1, $2) AS dropped",
             &[
                 (&engine.cluster, Type::INT4),
                 (&i32::try_from(max).unwrap_or(i32::MAX), Type::INT4),

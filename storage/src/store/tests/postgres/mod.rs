@@ -16,7 +16,7 @@ use crate::store::postgres::Postgres;
 
 /// A server, a pooler before it, and the directories that name them.
 struct Servers {
-    _server: pgtest::Postgres,
+    server: pgtest::Postgres,
     _pooler: Pgbouncer,
     directory: TempDir,
 }
@@ -39,7 +39,7 @@ async fn start() -> Servers {
         params.write(&directory.path().join(name)).unwrap();
     }
     Servers {
-        _server: server,
+        server,
         _pooler: pooler,
         directory,
     }
@@ -80,6 +80,7 @@ impl Fixture for Cluster {
 
 mod elsewhere;
 mod faults;
+mod messages;
 mod replicas;
 mod turns;
 mod wakeups;
