@@ -16,8 +16,8 @@ pub struct Process {
 }
 
 impl Cluster {
-    /// Starts a process inside of the cluster's network, with the files of the caller and
-    /// those of the administrator in its environment. A server listens on
+    /// Starts a process inside of the cluster's network, with the files of the caller and the
+    /// environment of the cluster's administrator. A server listens on
     /// [`super::network::NODE_IP`] to be reachable through a Service.
     ///
     /// # Errors

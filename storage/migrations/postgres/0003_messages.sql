@@ -195,7 +195,7 @@ END $$;
 
 -- Puts a text together from its frame and its leaves. An empty leaf is the same as the one three
 -- before it, "~n" stands for n such leaves, and letters stand for results. What is behind the mark
--- replaces messages.
+-- replaces messages. It reads all that it has read before, so it keeps its name.
 CREATE OR REPLACE FUNCTION reports_server.report_text_v1(p_frame text, p_leaves text)
 RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE

@@ -6,9 +6,10 @@
 //! [`STRIDE`] before: a result has its outcome, nanoseconds and seconds. `~n` stands for n of
 //! these.
 //!
-//! Messages stay in the frame, each between two [`MARK`]s, whatever they say. A new verdict comes with a new message: it is
-//! written behind the leaves and a mark, in an object of JSON that has it under its number among the
-//! messages of the frame. In the database, `report_text_v1` puts everything together.
+//! Messages stay in the frame, each between two [`MARK`]s, whatever they say. A new verdict comes with
+//! a new message: it is written behind the leaves and a mark, in an object of JSON that has it under
+//! its number among the messages of the frame. In the database, `report_text_v1` puts everything
+//! together.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -179,11 +180,11 @@ impl<'a> Leaves<'a> {
 pub(crate) fn join(frame: &str, leaves: &str) -> Option<String> {
     let (leaves, frame) = match leaves.split_once(MARK) {
         Some((leaves, messages)) => (leaves, Cow::Owned(with_messages(frame, messages)?)),
-        None => (leaves, without_marks(frame)),
+        None => (leaves, Cow::Borrowed(frame)),
     };
     let mut pieces = frame.split(HOLE);
     let mut text = String::with_capacity(frame.len() + frame.len() / 8);
-    text.push_str(pieces.next()?);
+    text.extend(pieces.next()?.split(MARK));
     let mut last = [""; STRIDE];
     let mut count = 0;
     let words = leaves.split(' ').filter(|_| !leaves.is_empty());
@@ -198,18 +199,10 @@ pub(crate) fn join(frame: &str, leaves: &str) -> Option<String> {
             count += 1;
             *before = leaf.unwrap_or(before);
             text.push_str(before);
-            text.push_str(pieces.next()?);
+            text.extend(pieces.next()?.split(MARK));
         }
     }
     pieces.next().is_none().then_some(text)
-}
-
-fn without_marks(frame: &str) -> Cow<'_, str> {
-    if frame.contains(MARK) {
-        Cow::Owned(frame.split(MARK).collect())
-    } else {
-        Cow::Borrowed(frame)
-    }
 }
 
 /// Returns the frame with some of its messages replaced, without marks; `None` where it does not have

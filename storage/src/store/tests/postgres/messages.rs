@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use super::super::{Bed, key, report};
 use super::{Cluster, SERVERS};
-use crate::store::engine::Engine;
-use crate::store::postgres::Postgres;
 use crate::store::{PostgresOptions, Write};
 
 /// Returns a report of which one check says `message`.
@@ -166,9 +163,8 @@ async fn nothing_is_written_that_earlier_servers_cannot_read() {
     let server = pgtest::Postgres::start(pgtest::PostgresOptions::quick())
         .await
         .unwrap();
-    let (directory, options) = options_of(&server);
-    let fixture = OnServer(options);
-    let bed = Bed::serving(&fixture).await;
+    let options = PostgresOptions::new(server.params_dir().unwrap(), "shared");
+    let bed = Bed::serving(&Cluster { options }).await;
     let database = Database {
         server: &server,
         cluster: "shared",
@@ -202,7 +198,6 @@ async fn nothing_is_written_that_earlier_servers_cannot_read() {
     assert_eq!(database.frames().await, "2");
     assert_eq!(database.report().await, object);
     bed.close().await;
-    drop(directory);
 }
 
 /// The servers of a database that is in use know its earlier migrations only.
@@ -225,20 +220,4 @@ async fn a_database_in_use_still_takes_earlier_servers() {
                  FROM reports_server.meta";
     let row = client.query_one(least, &[]).await.unwrap();
     assert_eq!((row.get(0), row.get(1)), (1_i64, true));
-}
-
-fn options_of(server: &pgtest::Postgres) -> (TempDir, PostgresOptions) {
-    let directory = tempfile::tempdir().unwrap();
-    server.params().write(directory.path()).unwrap();
-    let options = PostgresOptions::new(directory.path(), "shared");
-    (directory, options)
-}
-
-struct OnServer(PostgresOptions);
-
-#[async_trait::async_trait]
-impl super::super::Fixture for OnServer {
-    async fn open(&self) -> std::sync::Arc<dyn Engine> {
-        std::sync::Arc::new(Postgres::open(&self.0).await.unwrap())
-    }
 }
