@@ -63,6 +63,7 @@ pub fn on_postgres(reports: &Reports, book: &mut Book) {
         let database = Database::postgres().await;
         let store = Store::open(database.options()).await.unwrap();
         let ground = Ground::over(store, reports).await;
+        database.prepare().await;
         let mut scene = Scene::new(&database, &ground, reports, book);
         scene.fill().await;
         scene.requests().await;

@@ -94,6 +94,17 @@ impl Database {
         }
     }
 
+    /// Makes room in the log of changes. The server does so once, soon after its start, and the
+    /// partitions would be in the costs of whatever runs then.
+    pub async fn prepare(&self) {
+        if let Self::Postgres(server) = self {
+            let client = server.client().await.unwrap();
+            let prepare =
+                "SELECT reports_server.prepare_log_v1(cluster) FROM reports_server.clusters";
+            client.batch_execute(prepare).await.unwrap();
+        }
+    }
+
     /// Returns the sums, from which those of a later [`Database::mark`] count.
     pub async fn begin(&self) -> Mark {
         if let Self::Sqlite(directory) = self {
